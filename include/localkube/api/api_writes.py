@@ -17,7 +17,7 @@ from localkube.kube_objects import (
     selector_string,
 )
 from localkube.merging import patch
-from localkube.merging.apply import Owner, apply, record_update, without_nulls
+from localkube.merging.apply import FieldRules, Owner, without_nulls
 from localkube.storage.object_registry import Registry
 from localkube.storage.object_store import STALE
 
@@ -81,8 +81,8 @@ class Writes:
         version = wanted.metadata.pop("resourceVersion", None)
         find = store.get if version or target.subresource else store.find
         live = find(resource, target.namespace, target.name)
-        writer, custom = self._writer(target, write, "Apply"), resource.is_custom
-        merged = apply(live, wanted, writer, force=write.force, is_custom=custom)
+        writer, rules = self._writer(target, write, "Apply"), FieldRules(resource.is_custom)
+        merged = rules.apply(live, wanted, writer, force=write.force)
         if live is None:
             return self._registry.create(resource, merged, target.namespace, write)
         after = _taken_over(target, live, merged)
@@ -95,7 +95,7 @@ class Writes:
         self, target: Target, live: KubeObject | None, after: KubeObject, write: Write
     ) -> None:
         writer = self._writer(target, write, "Update")
-        record_update(live, after, writer, is_custom=target.resource.is_custom)
+        FieldRules(target.resource.is_custom).record_update(live, after, writer)
 
     def _writer(self, target: Target, write: Write, operation: str) -> Owner:
         return Owner(

@@ -59,22 +59,9 @@ def _place(path: Path) -> tuple[str, str]:
     return (fields[-2] if len(fields) > 1 else "", fields[-1] if fields else "")
 
 
-def keys_of_list(path: Path, *, is_custom: bool) -> tuple[str, ...]:
-    """Return the key fields of the list at ``path``, empty for an atomic list."""
-    place = _place(path)
-    return () if is_custom and place[0] != "metadata" else _KEYS.get(place, ())
-
-
 def is_set(path: Path) -> bool:
     """Return whether the list at ``path`` is a set of plain values."""
     return _place(path) == ("metadata", "finalizers")
-
-
-def is_data_map(path: Path, *, is_custom: bool) -> bool:
-    """Return whether the object at ``path`` maps free keys to values."""
-    place = _place(path)
-    # A trigger's metadata is inside an atomic list, so the rule is the same for custom kinds.
-    return place[1] in _DATA_MAPS and not (is_custom and place[0] == "spec")
 
 
 def item_step(item: JsonValue, keys: Sequence[str]) -> str | None:
@@ -88,38 +75,6 @@ def item_step(item: JsonValue, keys: Sequence[str]) -> str | None:
 def value_step(value: JsonValue) -> str:
     """Return the step to a member of a set."""
     return "v:" + json.dumps(value)
-
-
-def values_by_path(obj: KubeObject, *, is_custom: bool) -> dict[Path, JsonValue]:
-    """Return the leaves of an object: scalars, atomic lists, empty maps; keyed items as ``.``."""
-    return {
-        path: value
-        for path, value in _leaves(obj, (), is_custom=is_custom)
-        if path[0] not in {"f:apiVersion", "f:kind"}
-        and not (path[0] == "f:metadata" and (len(path) == 1 or path[1] in _UNOWNED))
-    }
-
-
-def _leaves(value: JsonValue, path: Path, *, is_custom: bool) -> Iterator[tuple[Path, JsonValue]]:
-    if isinstance(value, dict) and value:
-        for name, child in value.items():
-            yield from _leaves(child, (*path, f"f:{name}"), is_custom=is_custom)
-        return
-    if isinstance(value, list) and value:
-        if is_set(path):
-            for member in value:
-                yield (*path, value_step(member)), member
-            return
-        keys = keys_of_list(path, is_custom=is_custom)
-        steps = [item_step(item, keys) if isinstance(item, dict) else None for item in value]
-        if keys and None not in steps:
-            for step, item in zip(steps, value, strict=True):
-                inside = (*path, str(step))
-                yield (*inside, ITSELF), None
-                yield from _leaves(item, inside, is_custom=is_custom)
-            return
-    if path:
-        yield path, value
 
 
 def to_fields_v1(paths: Iterable[Path]) -> JsonObject:
@@ -170,10 +125,8 @@ class Owner:
 
     def is_same(self, other: Owner) -> bool:
         """Return whether both entries have the same manager, operation and subresource."""
-        mine, theirs = (
-            (owner.manager, owner.operation, owner.subresource) for owner in (self, other)
-        )
-        return mine == theirs
+        parts = ("manager", "operation", "subresource")
+        return all(getattr(self, part) == getattr(other, part) for part in parts)
 
 
 def owners_of(obj: KubeObject, writer: Owner) -> tuple[Owner | None, list[Owner]]:
@@ -213,25 +166,6 @@ def _store_owners(obj: KubeObject, owners: list[Owner]) -> None:
         del obj.metadata["managedFields"]
 
 
-def record_update(
-    before: KubeObject | None, after: KubeObject, writer: Owner, *, is_custom: bool
-) -> None:
-    """Transfer the fields that a plain write changed from all other managers to ``writer``.
-
-    Unlike an apply, a plain write never conflicts: it takes over the ownership.
-    """
-    old = values_by_path(before, is_custom=is_custom) if before else {}
-    new = values_by_path(after, is_custom=is_custom)
-    changed = frozenset(p for p, value in new.items() if p not in old or old[p] != value)
-    mine, others = owners_of(before, writer) if before else (None, [])
-    mine = mine or writer
-    present = frozenset(new)
-    kept = [replace(owner, fields=(owner.fields & present) - changed) for owner in others]
-    fields = (mine.fields & present) | changed
-    at = writer.at if changed or fields != mine.fields else mine.at
-    _store_owners(after, [*kept, replace(writer, fields=fields, at=at)])
-
-
 def without_nulls(value: JsonValue) -> JsonValue:
     """Return ``value`` without fields set to null, which in an apply mean *not given*."""
     if isinstance(value, dict):
@@ -239,38 +173,6 @@ def without_nulls(value: JsonValue) -> JsonValue:
     if isinstance(value, list):
         return [without_nulls(child) for child in value]
     return value
-
-
-def apply(
-    live: KubeObject | None, wanted: KubeObject, writer: Owner, *, force: bool, is_custom: bool
-) -> KubeObject:
-    """Return ``live`` with the manager's ``wanted`` merged in; neither is changed."""
-    wanted_values = values_by_path(wanted, is_custom=is_custom)
-    applied = frozenset(wanted_values)
-    if live is None:
-        created = wanted.copy()
-        _store_owners(created, [replace(writer, fields=applied)])
-        return created
-    mine, others = owners_of(live, writer)
-    live_values = values_by_path(live, is_custom=is_custom)
-    conflicts = [
-        (owner, path)
-        for owner in others
-        for path in sorted(owner.fields & applied)
-        if path in live_values and live_values[path] != wanted_values[path]
-    ]
-    if conflicts and not force:
-        raise _conflict(live, conflicts)
-    lost = frozenset(path for _, path in conflicts)
-    others = [replace(owner, fields=owner.fields - lost) for owner in others]
-    merged = KubeObject(_merge(live, wanted, (), is_custom=is_custom)).copy()
-    if mine is not None:
-        kept = applied.union(*(owner.fields for owner in others))
-        for path in _removals(mine.fields - applied, kept, is_custom=is_custom):
-            _remove(merged, path, (), is_custom=is_custom)
-    at = mine.at if mine is not None and mine.fields == applied and merged == live else writer.at
-    _store_owners(merged, [*others, replace(writer, fields=applied, at=at)])
-    return merged
 
 
 def _conflict(live: KubeObject, conflicts: list[tuple[Owner, Path]]) -> ApiError:
@@ -284,75 +186,167 @@ def _conflict(live: KubeObject, conflicts: list[tuple[Owner, Path]]) -> ApiError
     return ApiError(409, "Conflict", text, causes=causes, name=live.name)
 
 
-def _merge(live: JsonValue, wanted: JsonValue, path: Path, *, is_custom: bool) -> JsonValue:
-    if isinstance(live, dict) and isinstance(wanted, dict):
-        return live | {
-            name: _merge(live[name], value, (*path, f"f:{name}"), is_custom=is_custom)
-            if name in live
-            else value
-            for name, value in wanted.items()
+@dataclass(frozen=True, slots=True)
+class FieldRules:
+    """How the writes of one kind are merged, and who owns its fields."""
+
+    is_custom: bool
+    """Of a custom kind lists are atomic, besides those in the metadata."""
+
+    def keys_of_list(self, path: Path) -> tuple[str, ...]:
+        """Return the key fields of the list at ``path``, empty for an atomic list."""
+        place = _place(path)
+        return () if self.is_custom and place[0] != "metadata" else _KEYS.get(place, ())
+
+    def is_data_map(self, path: Path) -> bool:
+        """Return whether the object at ``path`` maps free keys to values."""
+        place = _place(path)
+        # A trigger's metadata is inside an atomic list, so the rule is the same for custom kinds.
+        return place[1] in _DATA_MAPS and not (self.is_custom and place[0] == "spec")
+
+    def values_by_path(self, obj: KubeObject) -> dict[Path, JsonValue]:
+        """Return an object's leaves: scalars, atomic lists, empty maps; keyed items as ``.``."""
+        return {
+            path: value
+            for path, value in self._leaves(obj, ())
+            if path[0] not in {"f:apiVersion", "f:kind"}
+            and not (path[0] == "f:metadata" and (len(path) == 1 or path[1] in _UNOWNED))
         }
-    if isinstance(live, list) and isinstance(wanted, list):
-        if is_set(path):
-            return live + [member for member in wanted if member not in live]
-        if keys := keys_of_list(path, is_custom=is_custom):
-            # The wanted order first, then items that only the live object has.
-            rest = {item_step(item, keys): item for item in live}
-            merged = []
-            for item in wanted:
-                step = item_step(item, keys)
-                here = (*path, str(step))
-                before = rest.pop(step, None)
-                new = item if before is None else _merge(before, item, here, is_custom=is_custom)
-                merged.append(new)
-            return merged + list(rest.values())
-    return wanted
 
+    def _leaves(self, value: JsonValue, path: Path) -> Iterator[tuple[Path, JsonValue]]:
+        if isinstance(value, dict) and value:
+            for name, child in value.items():
+                yield from self._leaves(child, (*path, f"f:{name}"))
+            return
+        if isinstance(value, list) and value:
+            if is_set(path):
+                for member in value:
+                    yield (*path, value_step(member)), member
+                return
+            keys = self.keys_of_list(path)
+            steps = [item_step(item, keys) if isinstance(item, dict) else None for item in value]
+            if keys and None not in steps:
+                for step, item in zip(steps, value, strict=True):
+                    inside = (*path, str(step))
+                    yield (*inside, ITSELF), None
+                    yield from self._leaves(item, inside)
+                return
+        if path:
+            yield path, value
 
-def _removals(dropped: FieldSet, kept: FieldSet, *, is_custom: bool) -> list[Path]:
-    """Return the paths to remove, outermost first: an item must still have its keys to be found.
+    def record_update(self, before: KubeObject | None, after: KubeObject, writer: Owner) -> None:
+        """Transfer the fields that a plain write changed from all other managers to ``writer``.
 
-    A structure is removed with its last owned field, including the server's defaults inside it. If
-    ``behavior`` is left out, it is then absent, not a block of defaults.
-    """
-    kept_prefixes = {path[:length] for path in kept for length in range(len(path) + 1)}
-    gone: set[Path] = set()
-    for path in dropped:
-        target = path[:-1] if path[-1] == ITSELF else path
-        if target in kept_prefixes:
-            continue
-        gone.add(target)
-        for length in range(len(target) - 1, 1, -1):
-            parent = target[:length]
-            if parent in kept_prefixes or is_data_map(parent, is_custom=is_custom):
-                break
-            if parent[-1].startswith("k:") and (*parent, ITSELF) not in dropped:
-                break
-            gone.add(parent)
-    return sorted(gone, key=len)
+        Unlike an apply, a plain write never conflicts: it takes over the ownership.
+        """
+        old = self.values_by_path(before) if before else {}
+        new = self.values_by_path(after)
+        changed = frozenset(p for p, value in new.items() if p not in old or old[p] != value)
+        mine, others = owners_of(before, writer) if before else (None, [])
+        mine = mine or writer
+        present = frozenset(new)
+        kept = [replace(owner, fields=(owner.fields & present) - changed) for owner in others]
+        fields = (mine.fields & present) | changed
+        at = writer.at if changed or fields != mine.fields else mine.at
+        _store_owners(after, [*kept, replace(writer, fields=fields, at=at)])
 
-
-def _remove(node: JsonValue, steps: Path, at: Path, *, is_custom: bool) -> object:
-    """Remove the value at ``steps`` from ``node`` and return the rest."""
-    if not steps:
-        return _REMOVE
-    step, rest = steps[0], steps[1:]
-    here = (*at, step)
-    if isinstance(node, dict) and step.startswith("f:") and step[2:] in node:
-        name = step[2:]
-        node[name] = _remove(node[name], rest, here, is_custom=is_custom)
-        if node[name] is _REMOVE or node[name] in ({}, []):
-            del node[name]
-    elif isinstance(node, list):
-        keys = keys_of_list(at, is_custom=is_custom)
-
-        def is_it(item: JsonValue) -> bool:
-            if step.startswith("v:"):
-                return step == value_step(item)
-            return isinstance(item, dict) and bool(keys) and item_step(item, keys) == step
-
-        left = [
-            _remove(item, rest, here, is_custom=is_custom) if is_it(item) else item for item in node
+    def apply(
+        self, live: KubeObject | None, wanted: KubeObject, writer: Owner, *, force: bool
+    ) -> KubeObject:
+        """Return ``live`` with the manager's ``wanted`` merged in; neither is changed."""
+        wanted_values = self.values_by_path(wanted)
+        applied = frozenset(wanted_values)
+        if live is None:
+            created = wanted.copy()
+            _store_owners(created, [replace(writer, fields=applied)])
+            return created
+        mine, others = owners_of(live, writer)
+        live_values = self.values_by_path(live)
+        conflicts = [
+            (owner, path)
+            for owner in others
+            for path in sorted(owner.fields & applied)
+            if path in live_values and live_values[path] != wanted_values[path]
         ]
-        return [item for item in left if item is not _REMOVE]
-    return node
+        if conflicts and not force:
+            raise _conflict(live, conflicts)
+        lost = frozenset(path for _, path in conflicts)
+        others = [replace(owner, fields=owner.fields - lost) for owner in others]
+        merged = KubeObject(self._merge(live, wanted, ())).copy()
+        if mine is not None:
+            kept = applied.union(*(owner.fields for owner in others))
+            for path in self._removals(mine.fields - applied, kept):
+                self._remove(merged, path, ())
+        is_repeated = mine is not None and mine.fields == applied and merged == live
+        at = mine.at if mine is not None and is_repeated else writer.at
+        _store_owners(merged, [*others, replace(writer, fields=applied, at=at)])
+        return merged
+
+    def _merge(self, live: JsonValue, wanted: JsonValue, path: Path) -> JsonValue:
+        if isinstance(live, dict) and isinstance(wanted, dict):
+            return live | {
+                name: self._merge(live[name], value, (*path, f"f:{name}"))
+                if name in live
+                else value
+                for name, value in wanted.items()
+            }
+        if isinstance(live, list) and isinstance(wanted, list):
+            if is_set(path):
+                return live + [member for member in wanted if member not in live]
+            if keys := self.keys_of_list(path):
+                # The wanted order first, then items that only the live object has.
+                rest = {item_step(item, keys): item for item in live}
+                merged = []
+                for item in wanted:
+                    step = item_step(item, keys)
+                    here = (*path, str(step))
+                    before = rest.pop(step, None)
+                    new = item if before is None else self._merge(before, item, here)
+                    merged.append(new)
+                return merged + list(rest.values())
+        return wanted
+
+    def _removals(self, dropped: FieldSet, kept: FieldSet) -> list[Path]:
+        """Return the paths to remove, outermost first: an item is found by the keys in it.
+
+        A structure is removed with its last owned field, including the server's defaults in it. If
+        ``behavior`` is left out, it is then absent, not a block of defaults.
+        """
+        kept_prefixes = {path[:length] for path in kept for length in range(len(path) + 1)}
+        gone: set[Path] = set()
+        for path in dropped:
+            target = path[:-1] if path[-1] == ITSELF else path
+            if target in kept_prefixes:
+                continue
+            gone.add(target)
+            for length in range(len(target) - 1, 1, -1):
+                parent = target[:length]
+                if parent in kept_prefixes or self.is_data_map(parent):
+                    break
+                if parent[-1].startswith("k:") and (*parent, ITSELF) not in dropped:
+                    break
+                gone.add(parent)
+        return sorted(gone, key=len)
+
+    def _remove(self, node: JsonValue, steps: Path, at: Path) -> object:
+        """Remove the value at ``steps`` from ``node`` and return the rest."""
+        if not steps:
+            return _REMOVE
+        step, rest = steps[0], steps[1:]
+        here = (*at, step)
+        if isinstance(node, dict) and step.startswith("f:") and step[2:] in node:
+            name = step[2:]
+            node[name] = self._remove(node[name], rest, here)
+            if node[name] is _REMOVE or node[name] in ({}, []):
+                del node[name]
+        elif isinstance(node, list):
+            keys = self.keys_of_list(at)
+
+            def is_it(item: JsonValue) -> bool:
+                if step.startswith("v:"):
+                    return step == value_step(item)
+                return isinstance(item, dict) and bool(keys) and item_step(item, keys) == step
+
+            left = [self._remove(item, rest, here) if is_it(item) else item for item in node]
+            return [item for item in left if item is not _REMOVE]
+        return node

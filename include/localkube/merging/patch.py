@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 
 from localkube.kube_objects import ApiError, JsonObject, JsonValue, bad_request
-from localkube.merging.apply import Path, keys_of_list
+from localkube.merging.apply import FieldRules, Path
 
 MERGE = "application/merge-patch+json"
 JSON = "application/json-patch+json"
@@ -152,7 +152,7 @@ def strategic_merge_patch(target: JsonValue, patch: JsonValue, path: Path = ()) 
 
 def _patch_list(target: JsonValue, patch: list[JsonValue], path: Path) -> list[JsonValue]:
     # A strategic merge identifies items by one field: the first of an apply's keys.
-    keys = keys_of_list(path, is_custom=False)[:1]
+    keys = FieldRules(is_custom=False).keys_of_list(path)[:1]
     if not keys or not isinstance(target, list) or {"$patch": "replace"} in patch:
         return [deepcopy(item) for item in patch if item != {"$patch": "replace"}]
     key = keys[0]

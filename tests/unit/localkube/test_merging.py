@@ -7,12 +7,7 @@ from typing import Any
 import pytest
 
 from localkube.kube_objects import ApiError, KubeObject
-from localkube.merging.apply import (
-    Owner,
-    apply,
-    owners_of,
-    record_update,
-)
+from localkube.merging.apply import FieldRules, Owner, owners_of
 from localkube.merging.patch import (
     JSON,
     MERGE,
@@ -35,11 +30,10 @@ def manifest(spec: dict[str, Any], **metadata: Any) -> KubeObject:
 
 
 def applied(
-    live: KubeObject | None, spec: dict[str, Any], manager: str = "a", **options: Any
+    live: KubeObject | None, spec: dict[str, Any], manager: str = "a", *, is_custom: bool = False
 ) -> KubeObject:
     """Apply a spec as a manager."""
-    settings = {"force": False, "is_custom": False, **options}
-    return apply(live, manifest(spec), writer(manager), **settings)
+    return FieldRules(is_custom).apply(live, manifest(spec), writer(manager), force=False)
 
 
 def fields_of(obj: KubeObject) -> dict[str, frozenset[Any]]:
@@ -88,7 +82,7 @@ def test_what_nobody_applied_stays() -> None:
 def test_a_data_map_loses_only_the_key() -> None:
     """A label of somebody else stays when the manager's own label goes."""
     mine = manifest({"a": 1}, labels={"mine": "1"})
-    live = apply(None, mine, writer("a"), force=False, is_custom=False)
+    live = FieldRules(is_custom=False).apply(None, mine, writer("a"), force=False)
     live.metadata["labels"]["theirs"] = "2"
 
     assert applied(live, {"a": 1}).labels == {"theirs": "2"}
@@ -99,7 +93,7 @@ def test_repeating_an_apply_changes_nothing() -> None:
     spec = containers({"name": "one", "env": [{"name": "A", "value": "1"}]})
     live, later = applied(None, spec), writer("a", at="2026-02-02T00:00:00Z")
 
-    assert apply(live, manifest(spec), later, force=False, is_custom=False) == live
+    assert FieldRules(is_custom=False).apply(live, manifest(spec), later, force=False) == live
 
 
 def test_a_plain_write_takes_ownership() -> None:
@@ -108,7 +102,7 @@ def test_a_plain_write_takes_ownership() -> None:
     after = live.copy()
     after.spec["replicas"] = 5
 
-    record_update(live, after, writer("scaler", "Update"), is_custom=False)
+    FieldRules(is_custom=False).record_update(live, after, writer("scaler", "Update"))
 
     fields = fields_of(after)
     assert fields["scaler"] == {("f:spec", "f:replicas")}
