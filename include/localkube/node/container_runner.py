@@ -6,11 +6,14 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from localkube.kube_objects import JsonObject, rfc3339
-from localkube.node.container_process import ContainerProcess, ContainerStarter
-from localkube.node.pod_environment import ContainerConfigFault, LaunchPlan
+from localkube.kube_objects import PROBE_KINDS, JsonObject, rfc3339
+from localkube.node.container_process import ContainerProcess
+from localkube.node.pod_environment import ContainerConfigFault
+
+if TYPE_CHECKING:
+    from localkube.node.pod_worker import PodWorker
 
 # Kubernetes: at once, then 10 s, doubled up to 5 min; reset after 10 min without a crash.
 _FIRST_BACK_OFF_SECONDS = 10.0
@@ -22,25 +25,18 @@ _CONFIG_RETRY_SECONDS = 2.0
 class ContainerRunner:
     """One container: its processes, its probes and its ``containerStatus``."""
 
-    def __init__(
-        self,
-        container: JsonObject,
-        *,
-        restart_policy: str,
-        grace_seconds: float,
-        plan: Callable[[], LaunchPlan],
-        log_file: Path,
-        starter: ContainerStarter,
-        probes: dict[str, Probe],
-        on_state: Callable[[], None],
-        on_event: Callable[[str, str, str], None],
-    ) -> None:
-        """Prepare; ``on_state`` is called per change, ``on_event`` with type, reason, message."""
+    def __init__(self, container: JsonObject, pod: PodWorker, *, is_init: bool) -> None:
+        """Prepare a container of ``pod``, which is told of every change."""
+        self._container, self._pod = container, pod
         self.name = str(container["name"])
-        self._image = str(container.get("image", ""))
-        self._restart_policy, self._grace_seconds = restart_policy, grace_seconds
-        self._plan, self._log_file, self._starter = plan, log_file, starter
-        self._probes, self._on_state, self._on_event = probes, on_state, on_event
+        policy = pod.pod.spec["restartPolicy"]
+        self._restart_policy = "OnFailure" if is_init and policy != "Never" else policy
+        self._probes = {
+            kind: Probe(spec, pod.resolve_port(spec))
+            for kind in PROBE_KINDS
+            if (spec := container.get(kind)) and not is_init
+        }
+        self._log_file = pod.node.logs.file_of(pod.pod, self.name)
         self._stopping = asyncio.Event()
         self.process: ContainerProcess | None = None
         self.state: JsonObject = {"waiting": {"reason": "ContainerCreating"}}
@@ -59,7 +55,7 @@ class ContainerRunner:
         """Return the ``containerStatus``."""
         return {
             "name": self.name,
-            "image": self._image,
+            "image": str(self._container.get("image", "")),
             "imageID": "",
             "state": self.state,
             "lastState": self._last_state,
@@ -86,8 +82,8 @@ class ContainerRunner:
             if back_off:
                 text = f"back-off {back_off:g}s restarting failed container={self.name}"
                 self.state = {"waiting": {"reason": "CrashLoopBackOff", "message": text}}
-                self._on_event("Warning", "BackOff", text)
-                self._on_state()
+                self._pod.record("Warning", "BackOff", text)
+                self._pod.publish()
                 if not await self._waits(back_off):
                     break
             back_off = min(back_off * 2 or _FIRST_BACK_OFF_SECONDS, _LONGEST_BACK_OFF_SECONDS)
@@ -114,14 +110,14 @@ class ContainerRunner:
         """Return the started process; None if the container is stopped before a start succeeds."""
         while True:
             try:
-                self.process = await self._starter.start(
-                    self._plan(), self._log_file, self._stopping
-                )
+                plan = self._pod.plan(self._container)
+                starter = self._pod.node.starter
+                self.process = await starter.start(plan, self._log_file, self._stopping)
             except (ContainerConfigFault, OSError) as error:
                 waiting = {"reason": "CreateContainerConfigError", "message": str(error)}
                 self.state = {"waiting": waiting}
-                self._on_event("Warning", "Failed", f"Error: {error}")
-                self._on_state()
+                self._pod.record("Warning", "Failed", f"Error: {error}")
+                self._pod.publish()
                 if not await self._waits(_CONFIG_RETRY_SECONDS):
                     return None
             else:
@@ -134,8 +130,8 @@ class ContainerRunner:
         self.has_started = "startupProbe" not in self._probes
         self.is_ready = self.has_started and "readinessProbe" not in self._probes
         how = f"pid {process.pid}{', forked' if process.is_forked else ''}"
-        self._on_event("Normal", "Started", f"Started container {self.name} ({how})")
-        self._on_state()
+        self._pod.record("Normal", "Started", f"Started container {self.name} ({how})")
+        self._pod.publish()
         probing = asyncio.create_task(self._probe(process)) if self._probes else None
         try:
             code = await asyncio.shield(process.exited)
@@ -158,7 +154,7 @@ class ContainerRunner:
             self._restart_policy == "OnFailure" and code != 0
         )
         self.has_ended = self._stopping.is_set() or not restarts
-        self._on_state()
+        self._pod.publish()
 
     async def _probe(self, process: ContainerProcess) -> None:
         startup = self._probes.get("startupProbe")
@@ -179,15 +175,16 @@ class ContainerRunner:
                 await self._restart(process, "failed liveness probe")
 
     async def _restart(self, process: ContainerProcess, why: str) -> None:
-        self._on_event("Normal", "Killing", f"Container {self.name} {why}, will be restarted")
-        await self._end(process, self._grace_seconds)
+        self._pod.record("Normal", "Killing", f"Container {self.name} {why}, will be restarted")
+        grace_seconds = float(self._pod.pod.spec["terminationGracePeriodSeconds"])
+        await self._end(process, grace_seconds)
 
     def _unhealthy(self, kind: str) -> Callable[[str], None]:
-        return lambda text: self._on_event("Warning", "Unhealthy", f"{kind} probe failed: {text}")
+        return lambda text: self._pod.record("Warning", "Unhealthy", f"{kind} probe failed: {text}")
 
     def _set_ready(self, is_ready: bool) -> None:
         self.is_ready = is_ready
-        self._on_state()
+        self._pod.publish()
 
     async def _waits(self, seconds: float) -> bool:
         """Wait; return False if the container was stopped meanwhile."""

@@ -10,7 +10,6 @@ from localkube.controllers.events import EventRecorder
 from localkube.kinds import POD
 from localkube.kube_objects import (
     PORT,
-    PROBE_KINDS,
     READY_AT_NS,
     STARTED_AT_NS,
     JsonObject,
@@ -19,8 +18,8 @@ from localkube.kube_objects import (
     set_condition,
 )
 from localkube.node.container_process import ContainerStarter
-from localkube.node.container_runner import ContainerRunner, Probe
-from localkube.node.pod_environment import POD_ADDRESS, NodeEnvironment, plan_launch
+from localkube.node.container_runner import ContainerRunner
+from localkube.node.pod_environment import POD_ADDRESS, LaunchPlan, NodeEnvironment, plan_launch
 from localkube.node.pod_logs import PodLogs
 from localkube.ports import PortPool
 from localkube.storage.object_registry import Registry
@@ -44,7 +43,7 @@ class PodWorker:
     def __init__(self, pod: KubeObject, node: NodeParts) -> None:
         """Take the pod over; ``run`` starts it."""
         self.pod = pod
-        self._node = node
+        self.node = node
         self._ports: dict[str, int] = {}  # loopback ports by name
         self._port_numbers: dict[int, int] = {}  # and by the declared number
         for container in pod.spec["containers"]:
@@ -52,9 +51,9 @@ class PodWorker:
                 number, taken = int(port["containerPort"]), node.ports.take()
                 self._ports[str(port.get("name") or number)] = taken
                 self._port_numbers[number] = taken
-        inits = pod.spec.get("initContainers") or ()
-        self._inits = [self._runner(container, is_init=True) for container in inits]
-        self._mains = [self._runner(c, is_init=False) for c in pod.spec["containers"]]
+        inits, mains = pod.spec.get("initContainers") or (), pod.spec["containers"]
+        self._inits = [ContainerRunner(container, self, is_init=True) for container in inits]
+        self._mains = [ContainerRunner(container, self, is_init=False) for container in mains]
         self._is_stopping = False
 
     def running_pids(self) -> dict[str, int]:
@@ -70,7 +69,7 @@ class PodWorker:
         for runner in self._mains:
             if runner.process is not None:
                 runner.process.send_signal(signum)
-        self._event("Normal", "Signalled", f"Sent {signum.name} to the pod's processes")
+        self.record("Normal", "Signalled", f"Sent {signum.name} to the pod's processes")
 
     async def run(self) -> None:
         """Run the pod until all its containers have ended."""
@@ -85,41 +84,23 @@ class PodWorker:
             for runner in [*self._inits, *self._mains]:
                 await runner.stop(0)
             for port in self._ports.values():
-                self._node.ports.give_back(port)
-        self._publish()
+                self.node.ports.give_back(port)
+        self.publish()
 
     async def stop(self, grace_seconds: float) -> None:
         """Stop all containers; a second call with a shorter grace period stops them sooner."""
         if not self._is_stopping:
             self._is_stopping = True
             for name in self.running_pids():
-                self._event("Normal", "Killing", f"Stopping container {name}")
+                self.record("Normal", "Killing", f"Stopping container {name}")
         await asyncio.gather(*(r.stop(grace_seconds) for r in [*self._inits, *self._mains]))
 
-    def _runner(self, container: JsonObject, *, is_init: bool) -> ContainerRunner:
-        spec, environment = self.pod.spec, self._node.environment
-        policy = spec["restartPolicy"]
-        if is_init and policy != "Never":
-            policy = "OnFailure"
-        folder = self._node.logs.pod_folder(self.pod)
-        probes = {
-            kind: Probe(found, self._resolve_port(found))
-            for kind in PROBE_KINDS
-            if (found := container.get(kind)) and not is_init
-        }
-        return ContainerRunner(
-            container,
-            restart_policy=policy,
-            grace_seconds=float(spec["terminationGracePeriodSeconds"]),
-            plan=lambda: plan_launch(self.pod, container, self._ports, environment, folder),
-            log_file=self._node.logs.file_of(self.pod, container["name"]),
-            starter=self._node.starter,
-            probes=probes,
-            on_state=self._publish,
-            on_event=self._event,
-        )
+    def plan(self, container: JsonObject) -> LaunchPlan:
+        """Return how to start a container now."""
+        folder = self.node.logs.pod_folder(self.pod)
+        return plan_launch(self.pod, container, self._ports, self.node.environment, folder)
 
-    def _resolve_port(self, probe: JsonObject) -> int:
+    def resolve_port(self, probe: JsonObject) -> int:
         """Return the loopback port behind a probe's port: a name, or the declared number."""
         port = (probe.get("httpGet") or probe["tcpSocket"]).get("port")
         if isinstance(port, int):
@@ -127,12 +108,13 @@ class PodWorker:
         name = str(port)
         return self._ports[name] if name in self._ports else int(name) if name.isdigit() else 0
 
-    def _event(self, severity: str, reason: str, message: str) -> None:
-        self._node.events.record(self.pod, severity, reason, message)
+    def record(self, severity: str, reason: str, message: str) -> None:
+        """Record an event of the pod."""
+        self.node.events.record(self.pod, severity, reason, message)
 
-    def _publish(self) -> None:
+    def publish(self) -> None:
         """Write the pod's status as it is now."""
-        now_ns = self._node.registry.now_ns()
+        now_ns = self.node.registry.now_ns()
 
         def edit(pod: KubeObject) -> None:
             if pod.uid != self.pod.uid:
@@ -147,7 +129,7 @@ class PodWorker:
             for name, number in self._ports.items():
                 pod.annotate(PORT + name, number)
 
-        self._node.registry.change(POD, *self.pod.key, edit)
+        self.node.registry.change(POD, *self.pod.key, edit)
 
     def _all_ready(self) -> bool:
         return all(runner.is_ready for runner in self._mains)
