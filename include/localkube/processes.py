@@ -24,10 +24,16 @@ import psutil
 log = logging.getLogger(__name__)
 
 _HERE = Path(__file__).resolve().parent
-
 _ZOMBIE_LOOK_SECONDS = 0.1
-
 _KILLED_SECONDS = 10.0
+_PR_SET_CHILD_SUBREAPER = 36
+
+# Niceness: the higher a process's share, the lower its number (sched(7)).
+CONTROL_PLANE = -5
+"""localkube and what forks for it: three times the time of a pod that starts."""
+COMES_FIRST = -10
+"""Pods that the run depends on: nine times the time of another pod."""
+ORDINARY = 0
 
 
 def tied_command(
@@ -44,7 +50,7 @@ def tied_command(
     launcher = str(_HERE / "process_launcher.py")
     shared = ["shared"] if is_shared else []
     begin = [sys.executable, "-I", "-S", launcher, *shared]
-    return [*begin, str(os.getpid()), _text(niceness), *command]
+    return [*begin, str(os.getpid()), "-" if niceness is None else str(niceness), *command]
 
 
 def start_tied(
@@ -80,10 +86,6 @@ def start_detached(command: Sequence[str], *, log: IO[bytes]) -> int:
         stderr=subprocess.STDOUT,
         start_new_session=True,
     ).pid
-
-
-def _text(niceness: int | None) -> str:
-    return "-" if niceness is None else str(niceness)
 
 
 class GroupReaper:
@@ -231,9 +233,6 @@ def _has_ended(process: psutil.Process, *, within_seconds: float) -> bool:
     return False
 
 
-_PR_SET_CHILD_SUBREAPER = 36
-
-
 def adopt_orphans() -> None:
     """Make this process the parent of orphans among its descendants.
 
@@ -261,15 +260,6 @@ def kill_descendants(*, within_seconds: float) -> bool:
                 process.kill()
         psutil.wait_procs(below, timeout=left_seconds)
     return True
-
-
-CONTROL_PLANE = -5
-"""localkube and what forks for it: three times the time of a pod that starts (sched(7))."""
-
-COMES_FIRST = -10
-"""Pods that the run depends on: nine times the time of another pod."""
-
-ORDINARY = 0
 
 
 def take_niceness(niceness: int) -> None:

@@ -85,26 +85,21 @@ def plan_launch(
     for source in container.get("envFrom") or ():
         resource = SECRET if "secretRef" in source else CONFIG_MAP
         reference = source.get("secretRef") or source.get("configMapRef") or {}
-        data = _all_of(resource, reference, pod, node.store)
+        data = _data_of(resource, reference, pod, node.store)
         declared |= {source.get("prefix", "") + key: value for key, value in data.items()}
     for variable in container.get("env") or ():
+        value: str | None = _expand(str(variable.get("value", "")), {**own, **declared})
         if "valueFrom" in variable:
             value = _value_from(variable["valueFrom"], pod, node.store)
-            if value is None:
-                continue
-        else:
-            value = _expand(str(variable.get("value", "")), {**own, **declared})
-        declared[variable["name"]] = value
+        if value is not None:
+            declared[variable["name"]] = value
     declared.update(own)
     environment = {**node.inherited, **_service_variables(pod, node.store), **declared}
     if pod.spec.get("automountServiceAccountToken") is not False and "KUBECONFIG" not in declared:
         environment["KUBECONFIG"] = str(node.kubeconfig)
     if "HOSTNAME" not in declared:
         environment["HOSTNAME"] = str(pod.spec.get("hostname") or pod.name)
-    command = [
-        _expand(part, environment)
-        for part in [*(container.get("command") or ()), *(container.get("args") or ())]
-    ]
+    words = [*(container.get("command") or ()), *(container.get("args") or ())]
     if not container.get("command"):
         raise ContainerConfigFault(
             f"container {container['name']!r} has no command: localkube runs no images, so it "
@@ -114,7 +109,7 @@ def plan_launch(
     if working_dir and not Path(working_dir).is_dir():
         raise ContainerConfigFault(f"workingDir {working_dir!r} is not a folder on this machine")
     return LaunchPlan(
-        command,
+        [_expand(word, environment) for word in words],
         environment,
         Path(working_dir) if working_dir else folder,
         has_own_folder=not working_dir,
@@ -137,7 +132,7 @@ def _volume_folders(
         place = folder / "volumes" / str(volume["name"])
         place.mkdir(parents=True, exist_ok=True)
         if reference := volume.get("configMap"):
-            for name, text in _all_of(CONFIG_MAP, reference, pod, store).items():
+            for name, text in _data_of(CONFIG_MAP, reference, pod, store).items():
                 (place / name).write_text(text, encoding="utf-8")
         folders[variable_of("VOLUME", str(volume["name"]))] = str(place)
     return folders
@@ -147,9 +142,7 @@ def _expand(text: str, variables: Mapping[str, str]) -> str:
     """Replace ``$(NAME)`` where NAME is known; ``$$`` stands for one dollar sign."""
 
     def value(found: re.Match[str]) -> str:
-        if found[1] == "$":
-            return "$"
-        return variables.get(found[2], found[0])
+        return "$" if found[1] == "$" else variables.get(found[2], found[0])
 
     return _REFERENCE.sub(value, text)
 
@@ -157,11 +150,9 @@ def _expand(text: str, variables: Mapping[str, str]) -> str:
 def _value_from(source: JsonObject, pod: KubeObject, store: Store) -> str | None:
     if "fieldRef" in source:
         return _pod_field(pod, str(source["fieldRef"].get("fieldPath", "")))
-    kind, resource = ("configMapKeyRef", CONFIG_MAP)
-    if kind not in source:
-        kind, resource = ("secretKeyRef", SECRET)
-    reference = source[kind]
-    value = (_data_of(resource, reference, pod, store) or {}).get(reference.get("key", ""))
+    kind = "secretKeyRef" if "secretKeyRef" in source else "configMapKeyRef"
+    reference, resource = source[kind], SECRET if kind == "secretKeyRef" else CONFIG_MAP
+    value = _data_of(resource, reference, pod, store).get(reference.get("key", ""))
     if value is None and not reference.get("optional"):
         raise ContainerConfigFault(
             f"couldn't find key {reference.get('key')!r} of {kind} {reference.get('name')!r} "
@@ -170,22 +161,15 @@ def _value_from(source: JsonObject, pod: KubeObject, store: Store) -> str | None
     return value
 
 
-def _all_of(
+def _data_of(
     resource: Resource, reference: JsonObject, pod: KubeObject, store: Store
 ) -> dict[str, str]:
     """Return the data of a ConfigMap or Secret, which must exist unless it is optional."""
-    data = _data_of(resource, reference, pod, store)
-    if data is None and not reference.get("optional"):
-        raise ContainerConfigFault(f'{resource.kind.lower()} "{reference.get("name")}" not found')
-    return data or {}
-
-
-def _data_of(
-    resource: Resource, reference: JsonObject, pod: KubeObject, store: Store
-) -> dict[str, str] | None:
     found = store.find(resource, pod.namespace, str(reference.get("name")))
+    if found is None and not reference.get("optional"):
+        raise ContainerConfigFault(f'{resource.kind.lower()} "{reference.get("name")}" not found')
     if found is None:
-        return None
+        return {}
     data = dict(found.get("data") or {})
     if resource == SECRET:
         data = {key: base64.b64decode(value).decode() for key, value in data.items()}

@@ -99,7 +99,10 @@ def _serve(channel: socket.socket, owner_pid: int, sources: dict[str, int]) -> P
             if _source_times() != sources:
                 _say(channel, stale=True)
                 sys.exit(0)
-            request = read_request(descriptors, owner_pid)
+            text, log, go = descriptors
+            with os.fdopen(os.dup(text), "rb") as file:
+                fields: dict[str, Any] = json.loads(file.read())
+            request = PodRequest(**fields, owner_pid=owner_pid, log=log, go=go)
             pid = _fork_orphan()
         except OSError as error:
             _say(channel, failed=str(error))
@@ -167,17 +170,6 @@ class PodRequest:
     owner_pid: int
     log: int
     go: int
-
-
-def read_request(descriptors: list[int], owner_pid: int) -> PodRequest:
-    """Return the request whose text is in the first of ``descriptors``.
-
-    :raises OSError: it cannot be read.
-    """
-    text, log, go = descriptors
-    with os.fdopen(os.dup(text), "rb") as file:
-        fields: dict[str, Any] = json.loads(file.read())
-    return PodRequest(**fields, owner_pid=owner_pid, log=log, go=go)
 
 
 def become_pod(request: PodRequest) -> None:

@@ -180,7 +180,7 @@ def test_what_cannot_be_started_says_why(tmp_path: Path, monkeypatch: pytest.Mon
         await asyncio.sleep(0.1)
 
         assert waiting["reason"] == "CreateContainerConfigError"
-        assert "'late'" in waiting["message"]
+        assert '"late"' in waiting["message"]
         assert len(starter.started) == 1
 
     on_cluster(check)
