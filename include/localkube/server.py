@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -188,7 +188,7 @@ async def serve(settings: ServerSettings) -> None:
         identity = Identity.kept(folder)
         listener = stack.enter_context(_listening(settings.port, identity.port))
         port = int(listener.getsockname()[1])
-        identity = identity.model_copy(update={"port": port})
+        identity = replace(identity, port=port)
         identity.keep(folder)
         plane = ControlPlane(settings, folder, identity.token)
         server = _uvicorn(plane, identity)

@@ -14,6 +14,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -24,7 +25,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from pydantic import BaseModel, Field, ValidationError
 
 from localkube.kube_objects import LocalkubeError
 
@@ -91,11 +91,12 @@ def next_first_version(folder: Path) -> int:
     return version
 
 
-class Identity(BaseModel, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Identity:
     """How clients reach and trust a localkube; ``port`` 0 has not been chosen yet."""
 
-    port: int = Field(ge=0, le=65_535)
-    token: str = Field(min_length=_TOKEN_BYTES)
+    port: int
+    token: str
     certificate: str
     """PEM; it is its own authority."""
     private_key: str
@@ -109,22 +110,21 @@ class Identity(BaseModel, frozen=True):
         """
         file = folder / IDENTITY_FILE
         try:
-            kept = cls.model_validate_json(file.read_bytes())
-            certificate = x509.load_pem_x509_certificate(kept.certificate.encode())
+            kept = cls(**json.loads(file.read_bytes()))
+            found = x509.load_pem_x509_certificate(kept.certificate.encode())
+            is_lasting = found.not_valid_after_utc - datetime.now(UTC) >= _REMAINING
+            if is_lasting and found.issuer == found.subject and 0 < kept.port <= 65_535:
+                return kept
+            _log.warning("the certificate until %s is replaced", found.not_valid_after_utc)
         except FileNotFoundError:
-            return cls._new()
-        except (OSError, ValidationError, ValueError) as error:
+            pass
+        except (OSError, ValueError, TypeError, AttributeError) as error:
             _log.warning("%s cannot be read, a new identity replaces it: %s", file, error)
-            return cls._new()
-        ends_at, is_own = certificate.not_valid_after_utc, certificate.issuer == certificate.subject
-        if ends_at - datetime.now(UTC) < _REMAINING or not is_own:
-            _log.warning("the certificate until %s is replaced by a new identity", ends_at)
-            return cls._new()
-        return kept
+        return cls._new()
 
     def keep(self, folder: Path) -> None:
         """Write the identity for the next start, readable only by its owner."""
-        write_private(folder / IDENTITY_FILE, self.model_dump_json().encode())
+        write_private(folder / IDENTITY_FILE, json.dumps(asdict(self)).encode())
 
     @classmethod
     def _new(cls) -> Identity:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,7 +34,7 @@ def test_a_request_without_the_token_is_refused(header: dict[str, str], code: in
 def test_an_identity_is_found_again_at_the_next_start(tmp_path: Path) -> None:
     """It lies in a private file; another folder has another token and certificate."""
     first, other = Identity.kept(tmp_path), Identity.kept(tmp_path)
-    known = first.model_copy(update={"port": 40123})
+    known = replace(first, port=40123)
     known.keep(tmp_path)
 
     assert first.port == 0
@@ -59,7 +60,7 @@ def test_a_certificate_is_replaced_before_clients_cannot_verify_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days_left: int, issuer: str, *, is_kept: bool
 ) -> None:
     """When it ends within 30 days; when an earlier version signed it by an authority of its own."""
-    known = Identity.kept(tmp_path).model_copy(update={"port": 40123})
+    known = replace(Identity.kept(tmp_path), port=40123)
     known.keep(tmp_path)
     ends_at = datetime.now(UTC) + timedelta(days=days_left)
     found = SimpleNamespace(issuer=issuer, subject="localkube", not_valid_after_utc=ends_at)
