@@ -1,4 +1,4 @@
-"""Follow the imports of programs through lagbench, local ones included, without running them."""
+"""Follow the imports of programs through our packages, without running them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INCLUDE = Path(__file__).parents[3] / "include"
 
 
 def reachable(roots: list[Path]) -> tuple[set[Path], set[str]]:
-    """Return the files of lagbench that ``roots`` import, and the other modules' top names."""
+    """Return our own files that ``roots`` import, and the other modules' top names."""
     files: set[Path] = set()
     foreign: set[str] = set()
     waiting = list(roots)
@@ -25,9 +25,10 @@ def reachable(roots: list[Path]) -> tuple[set[Path], set[str]]:
             continue
         files.add(path)
         for name in _imported(path):
-            if name.split(".")[0] == "lagbench":
+            top = name.split(".")[0]
+            if (INCLUDE / top).is_dir():
                 waiting += _files_of(name)
-            elif name.split(".")[0] not in sys.stdlib_module_names:
+            elif top not in sys.stdlib_module_names:
                 foreign.add(name)
     return files, foreign
 
