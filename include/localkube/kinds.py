@@ -41,7 +41,7 @@ class Resource:
         default=lambda _before, _after: [], compare=False
     )
     admit: Admit | None = field(default=None, compare=False)
-    """What a cluster has in an admission webhook."""
+    """The part of an admission webhook: it completes a written object, or raises ApiError."""
 
     @property
     def group(self) -> str:

@@ -107,26 +107,19 @@ def test_it_is_private_and_says_where_it_is(localkube: LocalkubeProcess) -> None
     assert listening == [("127.0.0.1", info["port"])]
 
 
-def test_kill_9_leaves_no_pod_and_no_grandchild(localkube: LocalkubeProcess) -> None:
-    """When localkube is killed, its pods and the processes that they started end too."""
-    pids = [int(pid) for pid in start_pod(localkube, "family", FAMILY).split()]
+def test_kill_9_leaves_no_process(localkube: LocalkubeProcess) -> None:
+    """Pods, what they started, forks and what forks them end with localkube, however it ends."""
+    warm_pid = warm_interpreter(localkube, times=1)
+    forked_pid, is_forked = start_program(localkube, "forked")
+    assert is_forked
+    assert psutil.Process(forked_pid).ppid() == localkube.process.pid
+    family = [int(pid) for pid in start_pod(localkube, "family", FAMILY).split()]
+    pids = [warm_pid, forked_pid, *family]
     assert all(is_alive(pid) for pid in pids)
 
     localkube.process.send_signal(signal.SIGKILL)
 
-    eventually(lambda: not any(is_alive(pid) for pid in pids), "the end of the pod's processes")
-
-
-def test_kill_9_leaves_no_forked_pod(localkube: LocalkubeProcess) -> None:
-    """Forks of the warm interpreter, and it itself, end with localkube, however that ends."""
-    warm_pid = warm_interpreter(localkube, times=1)
-    pid, is_forked = start_program(localkube, "forked")
-    assert is_forked
-    assert psutil.Process(pid).ppid() == localkube.process.pid
-
-    localkube.process.send_signal(signal.SIGKILL)
-
-    eventually(lambda: not is_alive(pid) and not is_alive(warm_pid), "the end of both")
+    eventually(lambda: not any(is_alive(pid) for pid in pids), "the end of all")
 
 
 def test_a_killed_warm_interpreter_ends_no_pod(localkube: LocalkubeProcess) -> None:

@@ -84,7 +84,7 @@ class Controller:
     def create_pod(
         self, workload: KubeObject, template: JsonObject, name: str, labels: JsonObject | None
     ) -> KubeObject:
-        """Create a pod of a template; one with own labels is told how many there were before it."""
+        """Create a pod of a template; with own labels it has an ordinal, the number before it."""
         metadata, uid = template.get("metadata") or {}, workload.uid
         ordinal = {} if labels is None else {ORDINAL: str(self._created[uid])}
         pod = {

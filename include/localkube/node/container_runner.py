@@ -26,7 +26,7 @@ class ContainerRunner:
     """One container: its processes, its probes and its ``containerStatus``."""
 
     def __init__(self, container: JsonObject, pod: PodWorker, *, is_init: bool) -> None:
-        """Prepare a container of ``pod``, which is told of every change."""
+        """Prepare a container of ``pod``, whose status follows every change."""
         self._container, self._pod = container, pod
         self.name = str(container["name"])
         policy = pod.pod.spec["restartPolicy"]
