@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
@@ -88,16 +89,10 @@ def _read(path: Path, start: int, limit: int) -> bytes:
 
 
 def _start_of_tail(path: Path, start: int, lines: int) -> int:
-    """Return where the last ``lines`` lines after ``start`` begin, reading from the end."""
+    """Return where the last ``lines`` lines after ``start`` begin."""
     if not path.exists():
         return start
     with path.open("rb") as file:
-        end = position = file.seek(0, 2)
-        tail = b""
-        while position > start and tail.rstrip(b"\n").count(b"\n") < lines:
-            step = min(_CHUNK_BYTES, position - start)
-            position -= step
-            file.seek(position)
-            tail = file.read(step) + tail
-    kept = tail.splitlines(keepends=True)[-lines:] if lines > 0 else []
-    return end - sum(len(line) for line in kept)
+        file.seek(start)
+        kept = deque(file, maxlen=lines)
+        return file.tell() - sum(map(len, kept))
