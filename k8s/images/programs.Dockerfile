@@ -9,6 +9,7 @@ RUN python -m venv --without-pip /opt/lagbench \
 WORKDIR /opt/lagbench/lib/python3.11/site-packages
 COPY include/lag_scaler lag_scaler
 COPY include/pod_program pod_program
+COPY include/localkube/__init__.py include/localkube/processes.py include/localkube/process_launcher.py localkube/
 COPY include/lagbench/__init__.py include/lagbench/errors.py include/lagbench/project.py lagbench/
 COPY include/lagbench/core lagbench/core
 COPY include/lagbench/shared_with_spark lagbench/shared_with_spark

@@ -16,6 +16,7 @@ RUN python -m venv --without-pip /opt/lagbench \
 COPY include/lagbench /opt/lagbench/lib/python3.11/site-packages/lagbench
 COPY include/lag_scaler /opt/lagbench/lib/python3.11/site-packages/lag_scaler
 COPY include/pod_program /opt/lagbench/lib/python3.11/site-packages/pod_program
+COPY include/localkube /opt/lagbench/lib/python3.11/site-packages/localkube
 COPY spark_jobs /opt/lagbench/spark_jobs
 # The Kafka connector, checked against spark-jars.lock, beside Spark's own jars.
 RUN XDG_CACHE_HOME=/tmp/cache /opt/lagbench/bin/python -c "\

@@ -15,11 +15,11 @@ from typing import TypeVar
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.kafka.telemetry_topic import first_record
-from lagbench.adapters.process.processes import GroupReaper, end_process, start_tied
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.telemetry.records_of_programs import StreamFinished, StreamStarted
 from lagbench.embedded.broker import Broker
 from lagbench.errors import NotReady, StillWaiting
+from localkube.processes import GroupReaper, end_process, start_tied
 
 LEDGER_PARTITIONS = 6
 _END_GRACE_SECONDS = 20.0

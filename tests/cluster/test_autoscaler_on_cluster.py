@@ -16,12 +16,12 @@ import yaml
 from kubernetes import client, config
 
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.keda.loop.keda_hpa import CONTROLLER, SCALED_BY
 from lagbench.core.keda.object.scaled_object_spec import PAUSED
 from lagbench.embedded.broker import Broker
 from lagbench.errors import ExitCode
 from lagbench.project import PROJECT_ROOT
+from localkube.processes import end_process, start_tied
 from tests.cluster.lagging_group import idle_consumers, scaled_object
 from tests.cluster.rig.rig import Rig
 from tests.eventually import eventually

@@ -17,7 +17,7 @@ from kubernetes.dynamic.exceptions import NotFoundError
 from tests.eventually import eventually
 from tests.integration.localkube_process import running_localkube
 
-from lagbench.adapters.process.processes import end_process, start_tied
+from localkube.processes import end_process, start_tied
 
 NAMESPACE = "scaled"
 API = {

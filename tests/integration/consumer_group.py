@@ -21,12 +21,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from tests.eventually import WAIT_SECONDS, eventually
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
-from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.telemetry.records import decode_record
 from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.errors import NotReady
 from lagbench.shared_with_spark.event import EVENT_DTYPE, event_values, record_keys, seq_of_value
+from localkube.processes import end_process, start_tied
 
 Kind = TypeVar("Kind", bound=Record)
 

@@ -24,7 +24,6 @@ from tests.unit.spark_jobs.synthetic_run import (
 )
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.adapters.runs.run_folder import LANDED_TABLES
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.telemetry.records import encode_record
@@ -32,6 +31,7 @@ from lagbench.core.telemetry.records_of_recorder import LagSample, ReadGap, Repl
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.java import driver_options, find_java
 from lagbench.embedded.spark_packages import SPARK_JOBS, spark_environment, spark_jars
+from localkube.processes import end_process, start_tied
 
 NAMES = RunNames("landed-run-20261121-120000-abcd")
 REPEATED = 15

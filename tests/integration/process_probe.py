@@ -8,7 +8,7 @@ import gc
 import json
 import locale
 import os
-import resource
+import re
 import signal
 import sys
 import threading
@@ -17,89 +17,62 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-_STATUS = ("Umask", "Threads", "SigBlk", "SigIgn", "SigCgt", "ShdPnd", "NoNewPrivs", "Seccomp")
-_STATUS_PREFIXES = ("Cap", "Uid", "Gid", "Groups", "Cpus_allowed")
+# What /proc/self/status says of a process itself, not of its memory and its luck.
+_OF_STATUS = re.compile(
+    "(Umask|Threads|Sig...|ShdPnd|NoNewPrivs|Seccomp|Cap...|Uid|Gid|Groups|Cpus_allowed.*):"
+)
+_FILES = (
+    *("environ", "cmdline", "comm", "limits", "oom_score_adj", "coredump_filter", "cgroup"),
+    "timerslack_ns",
+)
 
 
 def report() -> dict[str, Any]:
     """Return what a program can know of its start, except for its own number."""
     libc = ctypes.CDLL(None)
-    death_signal = ctypes.c_int()
+    death_signal, is_subreaper = ctypes.c_int(), ctypes.c_int()
     libc.prctl(2, ctypes.byref(death_signal), 0, 0, 0)
-    is_subreaper = ctypes.c_int()
     libc.prctl(37, ctypes.byref(is_subreaper), 0, 0, 0)
-    main = sys.modules["__main__"]
-    mask = os.umask(0)
-    os.umask(mask)
-    own = os.getpid()
+    main, own = sys.modules["__main__"], os.getpid()
+    status = Path("/proc/self/status").read_text().splitlines()
     return {
+        **{f"proc {name}": _text(name) for name in _FILES},
+        "children": _text(f"task/{own}/children"),
+        "status": [line for line in status if _OF_STATUS.match(line)],
+        "autogroup": _text("autogroup").rpartition(" ")[2],
         "argv": sys.argv,
         "orig_argv": sys.orig_argv,
-        "executable": sys.executable,
-        "prefix": [sys.prefix, sys.base_prefix],
+        "executable": [sys.executable, sys.prefix, sys.base_prefix],
         "path": sys.path,
         "flags": str(sys.flags),
         "main": [main.__name__, main.__file__, main.__spec__.name, main.__package__],
         "main_names": sorted(name for name in vars(main) if name.startswith("__")),
         "environ": dict(os.environ),
-        "getenv": ctypes.CDLL(None).getenv(b"PROBE_ONE") != 0,
-        "shown_environ": Path("/proc/self/environ").read_bytes().decode(errors="replace"),
-        "shown_command": Path("/proc/self/cmdline").read_bytes().decode(errors="replace"),
-        "shown_name": Path("/proc/self/comm").read_text(),
+        "getenv": libc.getenv(b"PROBE_ONE") != 0,
         "cwd": str(Path.cwd()),
-        "umask": mask,
-        "status": _status(),
         "handlers": {int(s): str(signal.getsignal(s)) for s in signal.valid_signals()},
-        "mask": sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, ()))),
         "timers": [signal.getitimer(kind) for kind in (0, 1, 2)],
-        "limits": {
-            name: resource.getrlimit(getattr(resource, name))
-            for name in dir(resource)
-            if name.startswith("RLIMIT_")
-        },
         "descriptors": _descriptors(),
         "streams": [_stream(stream) for stream in (sys.stdin, sys.stdout, sys.stderr)],
         "nice": os.getpriority(os.PRIO_PROCESS, 0),
-        "autogroup": _text("/proc/self/autogroup").rpartition(" ")[2],
         "scheduler": [os.sched_getscheduler(0), sorted(os.sched_getaffinity(0))],
-        "oom_score_adj": _text("/proc/self/oom_score_adj"),
-        "coredump_filter": _text("/proc/self/coredump_filter"),
-        "timerslack": _text("/proc/self/timerslack_ns"),
-        "cgroup": _text("/proc/self/cgroup"),
         "parent": os.getppid(),
-        "leads_group": os.getpgid(0) == own,
-        "leads_session": os.getsid(0) == own,
+        "leads": [os.getpgid(0) == own, os.getsid(0) == own],
         "death_signal": death_signal.value,
         "is_subreaper": is_subreaper.value,
         "dumpable": libc.prctl(3, 0, 0, 0, 0),
-        "children": Path(f"/proc/self/task/{own}/children").read_text()
-        if Path(f"/proc/self/task/{own}/children").exists()
-        else "",
-        "python_threads": threading.active_count(),
-        "is_main_thread": threading.current_thread() is threading.main_thread(),
-        "locale": [locale.setlocale(locale.LC_ALL), locale.getpreferredencoding()],
-        "time_zone": time.tzname,
+        "threads": [threading.active_count(), threading.current_thread().name],
+        "locale": [locale.setlocale(locale.LC_ALL), locale.getpreferredencoding(), time.tzname],
         "warnings": [str(each) for each in warnings.filters],
         "gc": [gc.isenabled(), gc.get_threshold()],
-        "switch_interval": sys.getswitchinterval(),
-        "recursion_limit": sys.getrecursionlimit(),
-        "has_faulthandler": faulthandler.is_enabled(),
+        "settings": [sys.getswitchinterval(), sys.getrecursionlimit(), faulthandler.is_enabled()],
         "used_cpu_seconds_below": time.process_time() < 60,
     }
 
 
-def _text(path: str) -> str:
-    return Path(path).read_text().strip() if Path(path).exists() else ""
-
-
-def _status() -> dict[str, str]:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    fields = dict(line.split(":", 1) for line in lines)
-    return {
-        name: value.strip()
-        for name, value in fields.items()
-        if name in _STATUS or name.startswith(_STATUS_PREFIXES)
-    }
+def _text(name: str) -> str:
+    path = Path(f"/proc/self/{name}")
+    return path.read_bytes().decode(errors="replace").strip() if path.exists() else ""
 
 
 def _descriptors() -> dict[str, list[str]]:
@@ -115,16 +88,8 @@ def _descriptors() -> dict[str, list[str]]:
 
 
 def _stream(stream: Any) -> list[Any]:
-    return [
-        stream.name,
-        stream.mode,
-        stream.encoding,
-        stream.errors,
-        stream.line_buffering,
-        stream.write_through,
-        stream.fileno(),
-        stream.isatty(),
-    ]
+    said = [stream.name, stream.mode, stream.encoding, stream.errors, stream.fileno()]
+    return [*said, stream.line_buffering, stream.write_through, stream.isatty()]
 
 
 def main() -> int:
@@ -141,19 +106,13 @@ def main() -> int:
         raise RuntimeError("raised")
     if how == "interrupt":
         raise KeyboardInterrupt
-    if how == "SIGKILL":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if how == "SIGTERM":
-        os.kill(os.getpid(), signal.SIGTERM)
+    if how.startswith("SIG"):
+        os.kill(os.getpid(), signal.Signals[how])
     if how == "random":
         import random
         import uuid
 
         sys.stdout.write(f"{random.random()} {uuid.uuid4()}\n")
-    if how == "stays":
-        sys.stdout.write(f"{os.getpid()}\n")
-        sys.stdout.flush()
-        signal.pause()
     return 0
 
 

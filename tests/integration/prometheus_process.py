@@ -23,9 +23,9 @@ import pytest
 import yaml
 from tests.eventually import eventually
 
-from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.embedded.child_server import free_port
 from lagbench.project import PROJECT_ROOT
+from localkube.processes import end_process, start_tied
 
 _MONITORING = PROJECT_ROOT / "k8s" / "base" / "monitoring"
 _META = "__meta_kubernetes_"

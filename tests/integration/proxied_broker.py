@@ -11,11 +11,11 @@ from pathlib import Path
 
 from tests.eventually import eventually
 
-from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.embedded.broker import Broker, ProxiedListener
 from lagbench.embedded.child_server import free_port
 from lagbench.errors import NotReady
 from lagbench.programs.tcp_proxy.orders import ProxyOrder, ProxyState, order_proxy
+from localkube.processes import end_process, start_tied
 
 
 @dataclass(frozen=True)

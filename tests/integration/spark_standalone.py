@@ -12,10 +12,11 @@ from pathlib import Path
 import httpx
 import pyspark
 
-from lagbench.adapters.process.processes import end_process, start_tied
-from lagbench.embedded.child_server import LOOPBACK, free_port
+from lagbench.embedded.child_server import free_port
 from lagbench.embedded.spark_packages import submit_environment
 from lagbench.shared_with_spark.spark_job import AUTHENTICATED, SECRET_VARIABLE
+from localkube.ports import LOOPBACK
+from localkube.processes import end_process, start_tied
 
 WORKERS = 2
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"

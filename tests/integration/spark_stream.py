@@ -23,11 +23,12 @@ from tests.eventually import Seen, eventually
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.kafka.telemetry_topic import read_records
-from lagbench.adapters.process.processes import start_tied
 from lagbench.core.scenario.run_names import RunNames
-from lagbench.embedded.child_server import LOOPBACK, free_port
+from lagbench.embedded.child_server import free_port
 from lagbench.embedded.spark_packages import SPARK_JOBS, spark_jars, submit_environment
 from lagbench.shared_with_spark.event import EVENT_DTYPE
+from localkube.ports import LOOPBACK
+from localkube.processes import start_tied
 
 PARTITIONS = 6
 _WAIT_SECONDS = 600.0

@@ -24,7 +24,6 @@ from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.workloads import HAD_REPLICAS, put_policy
-from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.policy.policy import Policy
 from lagbench.core.scenario.run_names import (
     AUTOSCALER_DEPLOYMENT,
@@ -35,6 +34,7 @@ from lagbench.core.scenario.run_names import (
     SWAP_ANNOTATION,
 )
 from lagbench.core.telemetry.records_of_programs import ActionEnded, ActionStarted, StreamStarted
+from localkube.processes import end_process, start_tied
 
 pytestmark = pytest.mark.slow
 PARTITIONS = 1

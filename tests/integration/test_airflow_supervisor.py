@@ -17,10 +17,10 @@ import psutil
 import pytest
 from tests.eventually import eventually
 
-from lagbench.adapters.process.processes import kill_all, session_members
 from lagbench.orchestrator import airflow_server
 from lagbench.orchestrator.airflow_environment import airflow_home, write_configuration
 from lagbench.orchestrator.airflow_supervisor import PARTS
+from localkube.processes import kill_all, session_members
 
 pytestmark = pytest.mark.slow
 

@@ -19,7 +19,6 @@ import pytest
 from tests.eventually import eventually
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
-from lagbench.adapters.process.processes import is_alive
 from lagbench.core.scenario.actions import BrokerRestart
 from lagbench.embedded import bench
 from lagbench.embedded import doctor as bench_status
@@ -29,6 +28,7 @@ from lagbench.embedded.supervisor import MARK_VARIABLE
 from lagbench.errors import NotReady
 from lagbench.programs.actions.performers import RestartedBroker
 from lagbench.project import STATE_VARIABLE
+from localkube.processes import is_alive
 
 pytestmark = pytest.mark.slow
 

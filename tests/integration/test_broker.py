@@ -20,11 +20,11 @@ from tests.eventually import eventually
 from tests.integration.kafka_tool import kafka_tool
 
 from lagbench.adapters.kafka.kafka_admin import BROKER_DEFAULT, GroupSnapshot, KafkaAdmin, TopicSpec
-from lagbench.adapters.process.processes import is_alive
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.jars import trust_options
 from lagbench.embedded.java import find_java
 from lagbench.errors import NotReady, StillWaiting, WrongInput
+from localkube.processes import is_alive
 
 pytestmark = pytest.mark.slow
 

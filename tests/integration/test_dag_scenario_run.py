@@ -16,7 +16,6 @@ from tests.fakes.bench_leftovers import leftovers
 from tests.fakes.migrated_database import give_database
 from tests.fakes.user_environment import as_a_user
 
-from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded import bench
@@ -25,6 +24,7 @@ from lagbench.orchestrator.airflow_environment import (
     airflow_command,
     airflow_environment,
 )
+from localkube.processes import end_process, start_tied
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2700)]
 

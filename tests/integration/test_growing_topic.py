@@ -22,7 +22,6 @@ from tests.integration.producer_target import (
 )
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.scenario.event_stream import planned_partitions
 from lagbench.core.scenario.scenario import PartitionPlan
 from lagbench.core.telemetry.records_of_programs import ProducerProgress
@@ -30,6 +29,7 @@ from lagbench.embedded.broker import Broker
 from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.recorder.kafka_readings import LagReading
 from lagbench.shared_with_spark.event import decode_events
+from localkube.processes import end_process, start_tied
 
 pytestmark = pytest.mark.slow
 GROWN = 2 * PARTITIONS

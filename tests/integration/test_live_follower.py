@@ -17,12 +17,12 @@ from tests.unit.plugins.conftest import SCALED_OBJECT, SCENARIO
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.kafka.telemetry_topic import TelemetryLog, read_records
-from lagbench.adapters.process.processes import start_tied
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.run_manifest import write_manifest
 from lagbench.core.live.live_line import LiveLine, decode_line
 from lagbench.core.telemetry.records_of_recorder import LagSample, ReplicaSample, UsageSample
 from lagbench.embedded.broker import Broker
+from localkube.processes import start_tied
 
 pytestmark = pytest.mark.slow
 EXIT_SECONDS = 180

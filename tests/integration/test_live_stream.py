@@ -14,9 +14,9 @@ import httpx
 import pytest
 from tests.eventually import eventually
 
-from lagbench.adapters.process.processes import start_tied
 from lagbench.embedded.child_server import free_port
 from lagbench.project import PROJECT_ROOT
+from localkube.processes import start_tied
 
 pytestmark = pytest.mark.slow
 RUN = "a-run"

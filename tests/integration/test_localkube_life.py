@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,9 +15,10 @@ import psutil
 import pytest
 import yaml
 from tests.eventually import eventually
-from tests.integration.localkube_process import LocalkubeProcess, running_localkube
+from tests.integration.localkube_process import COMMAND, LocalkubeProcess, running_localkube
+from tests.integration.pod_manifests import deployment
 
-from lagbench.adapters.process.processes import is_alive
+from localkube.processes import is_alive
 
 pytestmark = pytest.mark.slow
 
@@ -43,23 +42,14 @@ def localkube(tmp_path: Path) -> Iterator[LocalkubeProcess]:
         yield running
 
 
-def start_pod(localkube: LocalkubeProcess, name: str, script: str, **spec: Any) -> Path:
-    """Start a pod that runs a Python script and return its log file."""
+def start_pod(localkube: LocalkubeProcess, name: str, script: str, **spec: Any) -> str:
+    """Start a pod that runs a Python script and return its first line of output."""
     container = {"name": "main", "image": "none", "command": ["python", "-c", script]}
     pods = localkube.client().resources.get(api_version="v1", kind="Pod")
-    pods.create(
-        body={"metadata": {"name": name}, "spec": {"containers": [container], **spec}},
-        namespace="default",
-    )
-    return localkube.state_dir / "pods" / f"default_{name}" / "main.log"
-
-
-def printed(log_file: Path) -> str:
-    """Return a pod's first line of output once it is there."""
-    return eventually(
-        lambda: log_file.exists() and "\n" in log_file.read_text() and log_file.read_text(),
-        f"output in {log_file.name}",
-    ).splitlines()[0]
+    body = {"metadata": {"name": name}, "spec": {"containers": [container], **spec}}
+    pods.create(body=body, namespace="default")
+    eventually(lambda: "\n" in localkube.log(name), f"output of {name}")
+    return localkube.log(name).splitlines()[0]
 
 
 def warm_interpreter(localkube: LocalkubeProcess, *, times: int) -> int:
@@ -104,53 +94,32 @@ def sigcgt(status: Path) -> int:
     return int(status.read_text().split("SigCgt:")[1].split()[0], 16)
 
 
-def run_localkube(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a localkube that is expected to end by itself."""
-    command = [sys.executable, "-m", "lagbench.localkube", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-
-
-def test_its_files_are_private_and_say_where_it_is(localkube: LocalkubeProcess) -> None:
-    """The kubeconfig is 0600 with the agreed context; localkube.json has pid, port, start time."""
-    document = yaml.safe_load(localkube.kubeconfig.read_text())
+def test_it_is_private_and_says_where_it_is(localkube: LocalkubeProcess) -> None:
+    """The kubeconfig is 0600 with the agreed context; its one socket is on loopback."""
+    document, info = yaml.safe_load(localkube.kubeconfig.read_text()), localkube.info
+    sockets = psutil.Process(localkube.process.pid).net_connections(kind="inet")
+    listening = [tuple(s.laddr) for s in sockets if s.status == psutil.CONN_LISTEN]
 
     assert localkube.kubeconfig.stat().st_mode & 0o777 == 0o600
     assert document["current-context"] == "lagbench-embedded"
-    assert localkube.info["pid"] == localkube.process.pid
-    assert is_alive(localkube.info["pid"], started_at=localkube.info["started_at"])
+    assert info["pid"] == localkube.process.pid
+    assert is_alive(info["pid"], started_at=info["started_at"])
+    assert listening == [("127.0.0.1", info["port"])]
 
 
-def test_it_listens_on_loopback_only(localkube: LocalkubeProcess) -> None:
-    """Its only listening socket is bound to 127.0.0.1."""
-    sockets = psutil.Process(localkube.process.pid).net_connections(kind="inet")
-
-    listening = [s.laddr for s in sockets if s.status == psutil.CONN_LISTEN]
-
-    assert [(address.ip, address.port) for address in listening] == [
-        ("127.0.0.1", localkube.info["port"])
-    ]
-
-
-def test_kill_9_leaves_no_pod_and_no_grandchild(localkube: LocalkubeProcess) -> None:
-    """When localkube is killed, its pods and the processes that they started end too."""
-    pids = [int(pid) for pid in printed(start_pod(localkube, "family", FAMILY)).split()]
+def test_kill_9_leaves_no_process(localkube: LocalkubeProcess) -> None:
+    """Pods, what they started, forks and what forks them end with localkube, however it ends."""
+    warm_pid = warm_interpreter(localkube, times=1)
+    forked_pid, is_forked = start_program(localkube, "forked")
+    assert is_forked
+    assert psutil.Process(forked_pid).ppid() == localkube.process.pid
+    family = [int(pid) for pid in start_pod(localkube, "family", FAMILY).split()]
+    pids = [warm_pid, forked_pid, *family]
     assert all(is_alive(pid) for pid in pids)
 
     localkube.process.send_signal(signal.SIGKILL)
 
-    eventually(lambda: not any(is_alive(pid) for pid in pids), "the end of the pod's processes")
-
-
-def test_kill_9_leaves_no_forked_pod(localkube: LocalkubeProcess) -> None:
-    """Forks of the warm interpreter, and it itself, end with localkube, however that ends."""
-    warm_pid = warm_interpreter(localkube, times=1)
-    pid, is_forked = start_program(localkube, "forked")
-    assert is_forked
-    assert psutil.Process(pid).ppid() == localkube.process.pid
-
-    localkube.process.send_signal(signal.SIGKILL)
-
-    eventually(lambda: not is_alive(pid) and not is_alive(warm_pid), "the end of both")
+    eventually(lambda: not any(is_alive(pid) for pid in pids), "the end of all")
 
 
 def test_a_killed_warm_interpreter_ends_no_pod(localkube: LocalkubeProcess) -> None:
@@ -188,7 +157,7 @@ def test_what_a_pod_leaves_behind_is_waited_for(localkube: LocalkubeProcess) -> 
         "start_new_session=True); print(child.pid, flush=True)"
     )
     warm_interpreter(localkube, times=1)
-    pid = int(printed(start_pod(localkube, "leaves", script, restartPolicy="Never")))
+    pid = int(start_pod(localkube, "leaves", script, restartPolicy="Never"))
 
     eventually(lambda: not psutil.pid_exists(pid), "its end, waited for")
 
@@ -214,13 +183,12 @@ def test_sigterm_ends_pods_gracefully_and_withdraws(localkube: LocalkubeProcess)
         "signal.signal(signal.SIGTERM, lambda *_: (print('bye', flush=True), sys.exit(0))); "
         "print('up', flush=True); signal.pause()"
     )
-    log_file = start_pod(localkube, "polite", script)
-    printed(log_file)
+    start_pod(localkube, "polite", script)
 
     localkube.process.terminate()
 
     assert localkube.process.wait(timeout=120) == 0
-    assert log_file.read_text() == "up\nbye\n"
+    assert localkube.log("polite") == "up\nbye\n"
     assert not (localkube.state_dir / "localkube.json").exists()
 
 
@@ -228,7 +196,7 @@ def test_ignored_sigterm_becomes_sigkill_after_the_grace_period(
     localkube: LocalkubeProcess,
 ) -> None:
     """A pod that ignores SIGTERM is killed when its grace period has ended, not before."""
-    printed(start_pod(localkube, "stubborn", STUBBORN, terminationGracePeriodSeconds=1))
+    start_pod(localkube, "stubborn", STUBBORN, terminationGracePeriodSeconds=1)
     pods = localkube.client().resources.get(api_version="v1", kind="Pod")
     version = pods.get(namespace="default").metadata.resourceVersion
     deleted_at = time.monotonic()
@@ -247,11 +215,10 @@ def test_ignored_sigterm_becomes_sigkill_after_the_grace_period(
 
 def test_a_second_signal_does_not_wait_for_the_grace_period(localkube: LocalkubeProcess) -> None:
     """A second SIGTERM kills what has not ended yet."""
-    log_file = start_pod(localkube, "stubborn", STUBBORN, terminationGracePeriodSeconds=60)
-    printed(log_file)
+    start_pod(localkube, "stubborn", STUBBORN, terminationGracePeriodSeconds=60)
     localkube.process.terminate()
     # Two signals at once are one: the second comes when the first has had its effect.
-    eventually(lambda: "asked" in log_file.read_text(), "the pod's SIGTERM")
+    eventually(lambda: "asked" in localkube.log("stubborn"), "the pod's SIGTERM")
     asked_at = time.monotonic()
     assert localkube.process.poll() is None
 
@@ -261,58 +228,39 @@ def test_a_second_signal_does_not_wait_for_the_grace_period(localkube: Localkube
     assert time.monotonic() - asked_at < 45  # of the 60 s
 
 
-def test_a_taken_port_is_exit_3(tmp_path: Path) -> None:
-    """A port that somebody else uses is named in the message, with what to do."""
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        port = other.getsockname()[1]
-
-        ended = run_localkube("--state-dir", str(tmp_path), "--port", str(port))
-
-    assert ended.returncode == 3
-    assert f"127.0.0.1:{port}" in ended.stderr
-    assert "--port 0" in ended.stderr
-
-
-def test_a_second_owner_of_the_folder_is_exit_3(localkube: LocalkubeProcess) -> None:
-    """A folder that a live localkube owns is rejected with that one's pid; the first runs on."""
-    ended = run_localkube("--state-dir", str(localkube.state_dir))
-
-    assert ended.returncode == 3
-    assert f"pid {localkube.process.pid}" in ended.stderr
+def test_what_somebody_else_has_is_exit_3(localkube: LocalkubeProcess, tmp_path: Path) -> None:
+    """A taken port, and a folder that a live localkube owns, are named; that one runs on."""
+    port = localkube.info["port"]
+    for arguments, words in (
+        (("--state-dir", str(tmp_path / "other"), "--port", str(port)), f"127.0.0.1:{port}"),
+        (("--state-dir", str(localkube.state_dir)), f"pid {localkube.process.pid}"),
+    ):
+        ended = subprocess.run(
+            [*COMMAND, *arguments], capture_output=True, text=True, timeout=120, check=False
+        )
+        assert ended.returncode == 3
+        assert words in ended.stderr
     assert localkube.client().version["kubernetes"]["major"] == "1"
 
 
-def test_nothing_of_an_earlier_life_is_left(tmp_path: Path) -> None:
-    """A restart in the same folder starts empty, with higher versions and the old pods' logs."""
+def test_a_restart_is_empty_and_yet_the_same_cluster_to_its_clients(tmp_path: Path) -> None:
+    """After a SIGKILL the old kubeconfig reaches it; versions count on and the logs stay."""
     with running_localkube(tmp_path) as first:
-        log_file = start_pod(first, "old", "print('kept')", restartPolicy="Never")
-        printed(log_file)
+        start_pod(first, "old", "print('kept')", restartPolicy="Never")
         pods = first.client().resources.get(api_version="v1", kind="Pod")
         before = int(pods.get(namespace="default").metadata.resourceVersion)
-
-    with running_localkube(tmp_path) as second:
-        pods = second.client().resources.get(api_version="v1", kind="Pod")
-        found = pods.get(namespace="default")
-
-    assert found.items == []
-    assert int(found.metadata.resourceVersion) > before
-    assert log_file.read_text() == "kept\n"
-
-
-def test_a_client_of_an_earlier_life_reconnects(tmp_path: Path) -> None:
-    """After a SIGKILL and a new start the old kubeconfig still reaches it, byte for byte."""
-    with running_localkube(tmp_path) as first:
-        kubeconfig, client = first.kubeconfig.read_bytes(), first.client()
+        kubeconfig = first.kubeconfig.read_bytes()
         first.process.kill()
         first.process.wait(timeout=10)
         (tmp_path / "localkube.json").unlink()
 
     with running_localkube(tmp_path) as second:
         assert second.kubeconfig.read_bytes() == kubeconfig
-        pods = client.resources.get(api_version="v1", kind="Pod")
-        assert pods.get(namespace="default").items == []
+        found = pods.get(namespace="default")
+
+    assert found.items == []
+    assert int(found.metadata.resourceVersion) > before
+    assert second.log("old") == "kept\n"
 
 
 def test_a_port_that_was_lost_is_no_reason_not_to_start(tmp_path: Path) -> None:
@@ -331,42 +279,17 @@ def test_a_port_that_was_lost_is_no_reason_not_to_start(tmp_path: Path) -> None:
 
 def test_kubectl_works(localkube: LocalkubeProcess, tmp_path: Path) -> None:
     """Kubectl can apply, get, scale, read logs and delete."""
-    kubectl = shutil.which("kubectl")
-    if kubectl is None:
-        pytest.skip("no kubectl on this machine")
-    container = {
-        "name": "main",
-        "image": "none",
-        "command": ["python", "-c", "print('hello', flush=True); import signal; signal.pause()"],
-    }
-    labels = {"app": "web"}
+    script = "print('hello', flush=True); import signal; signal.pause()"
     manifest = tmp_path / "web.yaml"
-    document = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "web"},
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
-        },
-    }
-    manifest.write_text(yaml.safe_dump(document))
+    manifest.write_text(yaml.safe_dump(deployment("web", 1, script)))
+    run, file = localkube.kubectl, f"-f={manifest}"
 
-    def run(*arguments: str) -> str:
-        command = [kubectl, f"--kubeconfig={localkube.kubeconfig}", *arguments]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
-        assert ended.returncode == 0, ended.stderr
-        return ended.stdout
-
-    assert "created" in run("apply", "-f", str(manifest))
-    assert "unchanged" in run("apply", "-f", str(manifest))
+    assert "created" in run("apply", file)
+    assert "unchanged" in run("apply", file)
     assert "scaled" in run("scale", "deployment/web", "--replicas=2")
     assert "successfully rolled out" in run("rollout", "status", "deployment/web", "--timeout=120s")
     assert "2/2" in run("get", "deployments")
     assert run("logs", "deployment/web").endswith("hello\n")
     assert "ScalingReplicaSet" in run("describe", "deployment", "web")
-    assert "serverside-applied" in run(
-        "apply", "--server-side", "--force-conflicts", "-f", str(manifest)
-    )
-    assert "deleted" in run("delete", "-f", str(manifest), "--grace-period=1")
+    assert "serverside-applied" in run("apply", "--server-side", "--force-conflicts", file)
+    assert "deleted" in run("delete", file, "--grace-period=1")

@@ -81,9 +81,8 @@ def test_the_environment_of_a_container(
     )
     kind("v1", "Pod").create(body=pod("env", main), namespace=NAMESPACE)
 
-    log_file = localkube.state_dir / "pods" / "default_env" / "main.log"
-    eventually(lambda: log_file.exists() and log_file.read_text().endswith("\n"), "a whole line")
-    environment, arguments = json.loads(log_file.read_text())
+    eventually(lambda: localkube.log("env").endswith("\n"), "a whole line")
+    environment, arguments = json.loads(localkube.log("env"))
     notes = kind("v1", "Pod").get(name="env", namespace=NAMESPACE).metadata.annotations
 
     assert environment["NAME"] == environment["APP"] == "env"
@@ -151,102 +150,6 @@ def test_a_failed_liveness_probe_restarts_the_container(kind: Callable[[str, str
     kind("v1", "Pod").delete(name="dead", namespace=NAMESPACE)
 
 
-def test_a_crashing_container_is_restarted_with_back_off(kind: Callable[[str, str], Any]) -> None:
-    """The first restart comes at once, the next one waits in CrashLoopBackOff."""
-    body = pod("crashes", container("raise SystemExit(1)"), restartPolicy="Always")
-    kind("v1", "Pod").create(body=body, namespace=NAMESPACE)
-
-    def status() -> Any:
-        return active_pods(kind, "crashes")[0].status.containerStatuses[0]
-
-    def backed_off() -> Any:
-        found = status()
-        waiting = found.state.waiting
-        return waiting and waiting.reason == "CrashLoopBackOff" and found
-
-    first = eventually(backed_off, "the back-off")
-
-    assert first.restartCount == 2
-    assert first.lastState.terminated.exitCode == 1
-    kind("v1", "Pod").delete(name="crashes", namespace=NAMESPACE)
-
-
-def test_what_cannot_be_started_says_why(kind: Callable[[str, str], Any]) -> None:
-    """A missing config map holds the container back until it is there."""
-    source = {"configMapKeyRef": {"name": "late", "key": "x"}}
-    main = container("print('ran')", env=[{"name": "X", "valueFrom": source}])
-    kind("v1", "Pod").create(body=pod("waits", main), namespace=NAMESPACE)
-
-    def status() -> Any:
-        return active_pods(kind, "waits")[0].status
-
-    def held_back() -> Any:
-        found = status().containerStatuses
-        waiting = found and found[0].state.waiting
-        return waiting and waiting.reason != "ContainerCreating" and waiting
-
-    waiting = eventually(held_back, "the reason")
-    kind("v1", "ConfigMap").create(
-        body={"metadata": {"name": "late"}, "data": {"x": "1"}}, namespace=NAMESPACE
-    )
-
-    assert waiting.reason == "CreateContainerConfigError"
-    assert "'late'" in waiting.message
-    eventually(lambda: status().phase == "Succeeded", "the run once the map is there")
-
-
-def test_init_containers_run_first_and_containers_together(
-    localkube: LocalkubeProcess, kind: Callable[[str, str], Any]
-) -> None:
-    """Init containers end before the others start; a pod succeeds when all of them did."""
-    body = pod(
-        "several",
-        {**container("import time; print(time.time_ns())"), "name": "one"},
-        {**container("import time; print(time.time_ns())"), "name": "two"},
-        initContainers=[{**container("import time; print(time.time_ns())"), "name": "first"}],
-    )
-    kind("v1", "Pod").create(body=body, namespace=NAMESPACE)
-    eventually(
-        lambda: active_pods(kind, "several")[0].status.phase == "Succeeded", "the end of the pod"
-    )
-
-    folder = localkube.state_dir / "pods" / "default_several"
-    at = {name: int((folder / f"{name}.log").read_text()) for name in ("first", "one", "two")}
-
-    assert at["first"] < min(at["one"], at["two"])
-
-
-def test_replicas_have_ports_of_their_own(kind: Callable[[str, str], Any]) -> None:
-    """Four replicas that declare one containerPort all get ready, on four ports."""
-    deployments = kind("apps/v1", "Deployment")
-    deployments.create(body=deployment("ports", 4, SERVER, **probe()), namespace=NAMESPACE)
-
-    pods = eventually(
-        lambda: len(ready_pods(kind, "ports")) == 4 and ready_pods(kind, "ports"), "four ready pods"
-    )
-
-    assert len({item.metadata.annotations["lagbench.io/port-http"] for item in pods}) == 4
-    deployments.delete(name="ports", namespace=NAMESPACE)
-
-
-def test_pods_of_a_deployment_are_numbered(kind: Callable[[str, str], Any]) -> None:
-    """Each new pod has the next number, from 0, also after others went; the youngest goes first."""
-    deployments = kind("apps/v1", "Deployment")
-    deployments.create(body=deployment("numbered", 2, FOREVER), namespace=NAMESPACE)
-    merge = "application/merge-patch+json"
-
-    def numbers() -> list[str]:
-        pods = ready_pods(kind, "numbered")
-        return sorted(pod.metadata.annotations["lagbench.io/ordinal"] for pod in pods)
-
-    eventually(lambda: numbers() == ["0", "1"], "two pods")
-    for replicas, expected in ((1, ["0"]), (3, ["0", "2", "3"])):
-        body = {"spec": {"replicas": replicas}}
-        deployments.patch(body=body, name="numbered", namespace=NAMESPACE, content_type=merge)
-        eventually(lambda expected=expected: numbers() == expected, f"the pods {expected}")
-    deployments.delete(name="numbered", namespace=NAMESPACE)
-
-
 def test_a_rollout_keeps_enough_pods_ready(kind: Callable[[str, str], Any]) -> None:
     """A changed template replaces all pods, never with fewer ready than maxUnavailable allows."""
     deployments = kind("apps/v1", "Deployment")
@@ -255,7 +158,9 @@ def test_a_rollout_keeps_enough_pods_ready(kind: Callable[[str, str], Any]) -> N
     body["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": rolling}
     deployments.create(body=body, namespace=NAMESPACE)
     eventually(lambda: len(ready_pods(kind, "rolls")) == 4, "four ready pods")
-    old = {item.metadata.name for item in active_pods(kind, "rolls")}
+    first = active_pods(kind, "rolls")
+    old = {item.metadata.name for item in first}
+    assert len({item.metadata.annotations["lagbench.io/port-http"] for item in first}) == 4
     variables = [{"name": "CHANGED", "value": "yes"}]
     main = {"name": "main", "env": variables}
     deployments.patch(
@@ -297,8 +202,7 @@ def test_a_followed_log_ends_with_its_pod_and_its_file_stays(
     assert answer.data.decode().split() == ["0", "1", "2"]
     kind("v1", "Pod").delete(name="talks", namespace=NAMESPACE)
     eventually(lambda: not active_pods(kind, "talks"), "its end")
-    log_file: Path = localkube.state_dir / "pods" / "default_talks" / "main.log"
-    assert log_file.read_text() == "0\n1\n2\n"
+    assert localkube.log("talks") == "0\n1\n2\n"
 
 
 def test_a_service_reaches_the_ready_pods_in_turn(kind: Callable[[str, str], Any]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,17 +11,16 @@ from typing import Any
 
 import psutil
 import pytest
-from kubernetes.client import ApiException
 from tests.eventually import eventually
 from tests.integration.localkube_process import LocalkubeProcess
 from tests.integration.pod_manifests import FOREVER, NAMESPACE, deployment
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.workloads import HAD_REPLICAS, bring_back, set_aside
-from lagbench.adapters.process.processes import GroupReaper
-from lagbench.localkube.node.container_process import ContainerStarter
-from lagbench.localkube.node.pod_environment import LaunchPlan
-from lagbench.localkube.warm_start.client import ForkedProcess, WarmInterpreter
+from localkube.node.container_process import ContainerStarter
+from localkube.node.pod_environment import LaunchPlan
+from localkube.processes import GroupReaper
+from localkube.warm_start.client import ForkedProcess, WarmInterpreter
 
 pytestmark = pytest.mark.slow
 
@@ -56,35 +54,6 @@ def pid_of(pod: dict[str, Any]) -> int | None:
         if "running" in status["state"]:
             return int(status["containerID"].removeprefix("process://"))
     return None
-
-
-def test_a_killed_container_starts_again_in_its_pod(kube: Kube) -> None:
-    """SIGKILL leaves no chance for a graceful end: exit code 137, and a restart."""
-    pod = running_pod(kube, "killed")
-    name, before = pod()["metadata"]["name"], pid_of(pod())
-
-    kube.signal_pod(name, "SIGKILL")
-
-    eventually(lambda: pid_of(pod()) not in (None, before), "another process")
-    status = pod()["status"]["containerStatuses"][0]
-    assert pod()["metadata"]["name"] == name
-    assert status["restartCount"] == 1
-    assert status["lastState"]["terminated"]["exitCode"] == 128 + signal.SIGKILL
-    kube.delete("Deployment", "killed")
-
-
-def test_a_stopped_pod_continues_when_it_is_told_to(kube: Kube) -> None:
-    """SIGSTOP stops the process itself, SIGCONT lets it go on."""
-    pod = running_pod(kube, "stopped")
-    name = pod()["metadata"]["name"]
-    process = psutil.Process(pid_of(pod()))
-
-    kube.signal_pod(name, "SIGSTOP", seconds=60)
-    eventually(lambda: process.status() == psutil.STATUS_STOPPED, "the stop")
-    kube.signal_pod(name, "SIGCONT")
-
-    eventually(lambda: process.status() != psutil.STATUS_STOPPED, "the end of the stop")
-    kube.delete("Deployment", "stopped")
 
 
 def test_a_stop_ends_without_its_sender(kube: Kube) -> None:
@@ -124,30 +93,6 @@ def test_a_stopped_pod_can_shut_down(kube: Kube, tmp_path: Path) -> None:
     kube.delete("Deployment", "ends")
 
     eventually(noted.exists, "the pod's own end")
-
-
-@pytest.mark.parametrize(
-    ("body", "word"),
-    [
-        ({"signal": "SIGHUP"}, "SIGKILL"),
-        ({"signal": "SIGSTOP"}, "seconds"),
-        ({"signal": "SIGSTOP", "seconds": 0}, "seconds"),
-    ],
-)
-def test_a_wrong_signal_is_named(
-    localkube: LocalkubeProcess, kube: Kube, body: dict[str, Any], word: str
-) -> None:
-    """Only these three signals are sent, and a stop has an end."""
-    pod = running_pod(kube, "named")
-    pods = localkube.client().resources.get(api_version="v1", kind="Pod")
-
-    with pytest.raises(ApiException) as refused:
-        pods.subresources["signal"].create(
-            body=body, name=pod()["metadata"]["name"], namespace=NAMESPACE
-        )
-
-    assert refused.value.status == 400
-    assert word in str(refused.value.body)
 
 
 def test_a_deployment_comes_back_from_its_own_note(kube: Kube) -> None:

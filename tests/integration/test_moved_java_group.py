@@ -24,10 +24,10 @@ from tests.integration.producer_target import ProducerTarget, read_all, value_of
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.kafka.kafka_lag import open_admin, read_group_lag
-from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.example_consumers import build_java, examples_folder
+from localkube.processes import end_process, start_tied
 
 pytestmark = pytest.mark.slow
 RANGE = "org.apache.kafka.clients.consumer.RangeAssignor"

@@ -24,7 +24,6 @@ from tests.integration.producer_target import (
 )
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.telemetry.records_of_programs import (
     LoadStep,
     ProducerProgress,
@@ -33,6 +32,7 @@ from lagbench.core.telemetry.records_of_programs import (
 )
 from lagbench.embedded.broker import Broker
 from lagbench.shared_with_spark.event import decode_events
+from localkube.processes import end_process, start_tied
 
 pytestmark = pytest.mark.slow
 SPIKE = ["-rate", "300", "-profile", "step", "-before-seconds", "1", "-spike-hold", "1s"]

@@ -34,7 +34,6 @@ from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
 from lagbench.adapters.kube.cluster_check import base_manifest, base_objects
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.cluster.manifests import (
     RunTarget,
     companion_for_run,
@@ -50,6 +49,7 @@ from lagbench.core.scenario.scenario import Keys, Scenario
 from lagbench.core.telemetry.records_of_programs import Phase
 from lagbench.embedded.broker import Broker
 from lagbench.project import PROJECT_ROOT
+from localkube.processes import end_process, start_tied
 
 pytestmark = pytest.mark.slow  # the run is started within it
 

@@ -18,7 +18,6 @@ from tests.integration.prometheus_process import debian_program
 from lagbench.adapters.kube.cluster_check import base_manifest, base_objects
 from lagbench.adapters.kube.followed_cluster import Cluster
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.process.processes import is_alive
 from lagbench.catalog.catalog import load_policy
 from lagbench.core.cluster.manifests import RunTarget, companion_for_run, prometheus_for_run
 from lagbench.core.cluster.policy_manifest import policy_for_run
@@ -27,6 +26,7 @@ from lagbench.core.keda.object.scaled_object import parse_scaled_object
 from lagbench.core.scenario.run_names import NAMESPACE, PROMETHEUS, RunNames
 from lagbench.embedded.child_server import free_port
 from lagbench.programs.autoscaler.trigger_sources import LiveSources
+from localkube.processes import is_alive
 
 pytestmark = pytest.mark.slow
 

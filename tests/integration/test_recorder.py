@@ -20,7 +20,6 @@ from tests.integration.consumer_group import ConsumerGroupRun
 from tests.integration.localkube_process import LocalkubeProcess, running_localkube
 
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.core.measures.evidence.group_strangers import group_strangers
 from lagbench.core.measures.evidence.pod_timeline import by_life, pod_timelines
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
@@ -36,6 +35,7 @@ from lagbench.core.telemetry.records_of_recorder import (
     ReplicasChanged,
     UsageSample,
 )
+from localkube.processes import end_process, start_tied
 
 pytestmark = pytest.mark.slow
 PARTITIONS = 3

@@ -12,7 +12,6 @@ import pyspark
 import pytest
 from tests.integration.spark_stream import PARTITIONS, SparkStream, spark_stream
 
-from lagbench.adapters.process.processes import signal_group
 from lagbench.core.measures.spark_measures import spark_measures
 from lagbench.core.telemetry.records_of_programs import (
     PodStopped,
@@ -21,9 +20,10 @@ from lagbench.core.telemetry.records_of_programs import (
     SparkTask,
 )
 from lagbench.embedded.broker import Broker
-from lagbench.embedded.child_server import LOOPBACK
 from lagbench.embedded.spark_packages import submit_environment
 from lagbench.shared_with_spark.spark_job import AUTHENTICATED, SECRET_SETTING
+from localkube.ports import LOOPBACK
+from localkube.processes import signal_group
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2700)]
 

@@ -15,8 +15,8 @@ import pytest
 from tests.eventually import eventually
 from tests.integration.localkube_process import LocalkubeProcess, running_localkube
 
-from lagbench.adapters.process.processes import signal_group, start_tied
 from lagbench.embedded.spark_packages import submit_environment
+from localkube.processes import signal_group, start_tied
 
 pytestmark = pytest.mark.slow
 

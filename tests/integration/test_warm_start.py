@@ -67,7 +67,7 @@ def test_a_fork_has_what_an_exec_gives(
     assert differing == {}
     assert forked["argv"][1:] == ["report", "", "an ö", "--flag=1 2"]
     assert sorted(forked["descriptors"]) == ["0", "1", "2"]
-    assert forked["leads_session"]
+    assert forked["leads"] == [True, True]
     assert forked["death_signal"] == 9
 
 
@@ -92,9 +92,9 @@ def test_forks_draw_numbers_of_their_own(tmp_path: Path) -> None:
 def test_a_pod_runs_the_sources_as_they_are_now(tmp_path: Path) -> None:
     """After an edit the next pod is exec'd; forks come again from an interpreter warmed again."""
     include = tmp_path / "include"
-    for name in ("lag_scaler", "lagbench", "pod_program"):
+    for name in ("lag_scaler", "lagbench", "localkube", "pod_program"):
         shutil.copytree(PROJECT_ROOT / "include" / name, include / name)
 
-    forked = run_script(["tests.integration.start_after_edit", str(tmp_path)], include, {})
+    forked = run_script([_BOTH_WAYS, str(tmp_path), "0", "edit"], include, {})
 
     assert forked == [True, False, True]

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from lagbench import project
-from lagbench.adapters.process.processes import end_process
 from lagbench.cli.machine_faults import no_space
 from lagbench.cli.terminal import Terminal
 from lagbench.cli.watched_run import ProgressDisplay, WatchedRun
 from lagbench.errors import NotReady, WrongInput
+from localkube.processes import end_process
 
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell

@@ -18,7 +18,6 @@ from pathlib import Path
 
 import psutil
 
-from lagbench.adapters.process.processes import end_process
 from lagbench.core.cluster.own_deployment import KafkaSettings
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.embedded.bench_state import BenchFiles, BenchState, BrokerOutage, ProcessRecord
@@ -36,6 +35,7 @@ from lagbench.embedded.spark_packages import spark_environment
 from lagbench.embedded.supervisor import MARK_VARIABLE
 from lagbench.errors import NotReady, StillWaiting
 from lagbench.project import STATE_VARIABLE, make_state_dir
+from localkube.processes import end_process
 from pod_program.kafka_config import CONFIG_VARIABLE
 
 # Each step has its own limit: jars 600 s, the broker 240 s to format and 240 s to start,

@@ -20,12 +20,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lagbench.adapters.kube.cluster_check import base_objects
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.process.processes import CONTROL_PLANE, is_alive, start_tied
 from lagbench.core.scenario.run_names import AUTOSCALER_DEPLOYMENT, AUTOSCALER_NAMESPACE, NAMESPACE
 from lagbench.embedded.broker import ProxiedListener
 from lagbench.embedded.child_server import ChildServer, PartState
 from lagbench.embedded.kafka_choice import write_atomically
 from lagbench.errors import NotReady
+from localkube.processes import CONTROL_PLANE, is_alive, start_tied
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -181,7 +181,8 @@ class LocalkubeProcess(ChildServer):
                 shutil.rmtree(old, ignore_errors=True)
             else:
                 old.unlink()
-        command = [sys.executable, "-m", "lagbench.localkube", "--state-dir", str(files.localkube)]
+        module = "lagbench.embedded.localkube_with_keda"
+        command = [sys.executable, "-m", module, "--state-dir", str(files.localkube)]
         with files.localkube_log.open("ab") as log:
             self._process = start_tied(command, log=log, env=env, niceness=CONTROL_PLANE)
 

@@ -12,9 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.embedded.child_server import (
-    LOOPBACK,
     ChildServer,
     accepts_connections,
     free_port,
@@ -24,6 +22,8 @@ from lagbench.embedded.jars import BROKER, jar_paths
 from lagbench.embedded.java import JavaRuntime, find_java
 from lagbench.errors import NotReady, WrongInput
 from lagbench.project import STATE_VARIABLE
+from localkube.ports import LOOPBACK
+from localkube.processes import end_process, start_tied
 
 # 20 M events of 256 B took 2.8 GB; the minimum is for the smallest scenario with its folder.
 NEEDED_DISK_BYTES = 2 * 1024**3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import socket
 import subprocess
 import time
@@ -12,8 +11,10 @@ from typing import Literal
 
 import psutil
 
-from lagbench.adapters.process.processes import end_process
 from lagbench.errors import NotReady
+from localkube.kube_objects import LocalkubeError
+from localkube.ports import LOOPBACK, PortPool, is_free
+from localkube.processes import end_process
 
 PartState = Literal["running", "stopped", "died"]
 _LOG_TAIL_LINES = 15
@@ -80,38 +81,12 @@ class ChildServer:
         )
 
 
-LOOPBACK = "127.0.0.1"
-_LOWEST_PORT = 20_000
-_TRIES = 200
-_EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
-
-
 def free_port(*, besides: Collection[int] = ()) -> int:
-    """Return a free port below the kernel's range for outgoing connections, none of ``besides``.
-
-    A server that restarts must find its port free again. A client that retries a closed port of the
-    ephemeral range can get that same port as its own and connect to itself.
-    """
-    highest = _lowest_ephemeral_port() - 1
-    chooser = random.SystemRandom()
-    for _ in range(_TRIES):
-        port = chooser.randint(min(_LOWEST_PORT, highest - 1000), highest)
-        if port not in besides and is_free(port):
-            return port
-    message = f"no free loopback port below {highest} in {_TRIES} tries; see `ss -ltn`"
-    raise NotReady(message)
-
-
-def is_free(port: int, host: str = LOOPBACK) -> bool:
-    """Return whether a server could listen on the port now."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # As the servers do: connections that linger after a stop do not block a restart.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError:
-            return False
-        return True
+    """Return a free port below the kernel's range for outgoing connections, none of ``besides``."""
+    try:
+        return PortPool(besides).take()
+    except LocalkubeError as error:
+        raise NotReady(str(error)) from error
 
 
 def accepts_connections(port: int, host: str = LOOPBACK) -> bool:
@@ -146,10 +121,3 @@ def _owner(port: int) -> str:
     except psutil.Error:
         pass  # other users' processes are not visible to everybody
     return "a process that this user cannot see"
-
-
-def _lowest_ephemeral_port() -> int:
-    try:
-        return int(_EPHEMERAL_RANGE.read_text(encoding="ascii").split()[0])
-    except (OSError, ValueError, IndexError):
-        return 32_768  # Linux's default

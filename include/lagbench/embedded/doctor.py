@@ -20,11 +20,12 @@ from lagbench.core.cluster.policy_manifest import asks_prometheus
 from lagbench.core.simulation.plan import cores_needed, plan_cell
 from lagbench.embedded.bench_state import BenchFiles, BenchState, ProcessRecord, autoscaler_is_ready
 from lagbench.embedded.broker import NEEDED_DISK_BYTES, free_disk_bytes
-from lagbench.embedded.child_server import PartState, free_port, is_free
+from lagbench.embedded.child_server import PartState, free_port
 from lagbench.embedded.jars import BROKER, SPARK, JarSet, is_cached
 from lagbench.embedded.java import find_java
 from lagbench.embedded.kafka_choice import PORT_VARIABLE, foreign_cluster
 from lagbench.errors import LagbenchError, NotReady
+from localkube.ports import is_free
 
 _GIB = 1024**3
 _LEAST_PYTHON = (3, 11)

@@ -25,10 +25,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.embedded.java import JavaRuntime, find_java
 from lagbench.embedded.kafka_choice import cache_dir, exclusive, write_atomically
 from lagbench.errors import LagbenchError, NotReady, WrongInput
+from localkube.processes import end_process, start_tied
 
 _PASSWORD = "changeit"  # noqa: S105 - Java's default; the file holds public data only
 _HERE = Path(__file__).resolve().parent

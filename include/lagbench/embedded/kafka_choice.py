@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lagbench.embedded.child_server import LOOPBACK, free_port, is_free
+from lagbench.embedded.child_server import free_port
 from lagbench.errors import NotReady, WrongInput
+from localkube.ports import LOOPBACK, is_free
 from pod_program.kafka_settings import SERVERS, settings_of_connection
 
 SERVERS_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"

@@ -10,7 +10,6 @@ from pathlib import Path
 import pyspark
 
 from lagbench import project
-from lagbench.adapters.process.processes import end_process, start_tied
 from lagbench.adapters.runs.run_folder import LANDED_TABLES, RunFolder
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded import bench
@@ -18,6 +17,7 @@ from lagbench.embedded.java import driver_options, find_java
 from lagbench.embedded.kept_log import served_log
 from lagbench.embedded.spark_packages import SPARK_JOBS, spark_environment, spark_jars
 from lagbench.errors import NotReady
+from localkube.processes import end_process, start_tied
 
 DRIVER_MEMORY = "2g"
 _LOG_TAIL_CHARACTERS = 2_000

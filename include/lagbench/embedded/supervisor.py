@@ -24,7 +24,6 @@ from types import FrameType
 
 import lagbench
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.adapters.process.processes import GroupReaper
 from lagbench.embedded.bench_state import (
     BenchFiles,
     BenchState,
@@ -45,6 +44,7 @@ from lagbench.embedded.kafka_choice import (
 from lagbench.embedded.kept_log import put_aside
 from lagbench.errors import ExitCode, LagbenchError, NotReady
 from lagbench.project import STATE_VARIABLE, make_state_dir
+from localkube.processes import GroupReaper
 from pod_program.kafka_config import CONFIG_VARIABLE
 from pod_program.kafka_settings import as_lines, checked
 

@@ -15,9 +15,9 @@ from importlib.metadata import version
 from pathlib import Path
 from subprocess import CompletedProcess
 
-from lagbench.adapters.process.processes import GroupReaper, end_process, start_tied
 from lagbench.errors import NotReady
 from lagbench.project import PROJECT_ROOT, STATE_VARIABLE
+from localkube.processes import GroupReaper, end_process, start_tied
 
 ADMIN = "admin"
 

@@ -16,7 +16,6 @@ from pathlib import Path
 import httpx
 import psutil
 
-from lagbench.adapters.process.processes import end_process, is_alive, kill_all, session_members
 from lagbench.errors import NotReady
 from lagbench.orchestrator.airflow_environment import (
     ADMIN,
@@ -29,6 +28,7 @@ from lagbench.orchestrator.airflow_environment import (
     write_configuration,
 )
 from lagbench.orchestrator.airflow_supervisor import STOP_GRACE_SECONDS, is_airflow
+from localkube.processes import end_process, is_alive, kill_all, session_members
 
 READY_LIMIT_SECONDS = 300
 HEALTH_LIMIT_SECONDS = 60.0

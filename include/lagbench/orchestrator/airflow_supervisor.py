@@ -21,14 +21,14 @@ from typing import IO
 
 import psutil
 
-from lagbench.adapters.process.processes import (
+from lagbench.adapters.process.stop_signal import StopSignal
+from lagbench.orchestrator.airflow_environment import airflow_command
+from localkube.processes import (
     GroupReaper,
     kill_all,
     session_members,
     tied_command,
 )
-from lagbench.adapters.process.stop_signal import StopSignal
-from lagbench.orchestrator.airflow_environment import airflow_command
 
 PARTS = {
     "api-server": (),

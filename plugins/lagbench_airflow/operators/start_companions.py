@@ -17,7 +17,6 @@ from airflow.sdk import BaseOperator
 from lagbench.adapters.kube.cluster_check import base_manifest, base_objects
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.workloads import last_words, start_limit_seconds, wait_ready
-from lagbench.adapters.process.processes import start_detached
 from lagbench.core.cluster.lease import longest_run_seconds
 from lagbench.core.cluster.manifests import (
     RunTarget,
@@ -37,6 +36,7 @@ from lagbench.errors import NotReady, WrongInput
 from lagbench.orchestrator.airflow_supervisor import is_airflow
 from lagbench.programs.live.run_follower import LONGEST_SECONDS
 from lagbench_airflow.task_life import CellRun, ends_when_killed, phase, wrong_input_is_final
+from localkube.processes import start_detached
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

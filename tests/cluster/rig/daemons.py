@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lagbench.adapters.process.processes import GroupReaper, end_process, start_tied
+from localkube.processes import GroupReaper, end_process, start_tied
 
 _POLL_SECONDS = 0.1
 _LINE_LIMIT = 400  # KEDA logs its stack in one line

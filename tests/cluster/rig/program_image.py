@@ -25,7 +25,10 @@ REQUIREMENTS = PROJECT_ROOT / "k8s" / "images" / "programs.txt"
 _DEBIAN, _PYTHON = "bookworm", "3.11"
 INSIDE = "opt/lagbench"
 SOURCES = {
-    folder: folder for folder in ("include/lag_scaler", "include/lagbench", "include/pod_program")
+    folder: folder
+    for folder in (
+        *("include/lag_scaler", "include/lagbench", "include/localkube", "include/pod_program"),
+    )
 }
 SETTINGS = {
     "Env": [

@@ -22,7 +22,10 @@ _USER = 65532
 _SPARK = f"{INSIDE}/libraries/pyspark"
 SOURCES = {
     folder: folder
-    for folder in ("include/lag_scaler", "include/lagbench", "include/pod_program", "spark_jobs")
+    for folder in (
+        *("include/lag_scaler", "include/lagbench", "include/localkube", "include/pod_program"),
+        "spark_jobs",
+    )
 }
 SETTINGS = {
     "Env": [

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import psutil
 
-from lagbench.adapters.process.processes import end_process, signal_group, start_tied
 from lagbench.project import PROJECT_ROOT
+from localkube.processes import end_process, signal_group, start_tied
 from tests.compose.engine.debian_programs import unpack_programs
 from tests.compose.engine.go_programs import go_program
 from tests.compose.engine.keeper import KEEP, REMOVE, STOP_LIMIT_SECONDS

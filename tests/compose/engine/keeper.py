@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from lagbench.adapters.process.processes import start_tied
+from localkube.processes import start_tied
 from tests.compose.engine.needs import NAMESPACES
 
 KEEP, REMOVE = b"keep\n", b"remove\n"

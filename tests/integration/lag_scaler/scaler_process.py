@@ -19,7 +19,7 @@ from tests.eventually import eventually
 
 from lag_scaler.wire import externalscaler_pb2 as wire
 from lag_scaler.wire.externalscaler_pb2_grpc import ExternalScalerStub
-from lagbench.adapters.process.processes import end_process, start_tied
+from localkube.processes import end_process, start_tied
 
 TIMEOUT_SECONDS = 60
 NO_DECISION = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}

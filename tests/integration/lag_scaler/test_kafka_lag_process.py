@@ -15,8 +15,8 @@ from tests.integration.autoscaler_setting import LagControl
 
 from lag_scaler.kafka_process import KafkaLagProcess
 from lag_scaler.offsets import GroupTopic
-from lagbench.adapters.process.processes import is_alive
 from lagbench.embedded.broker import Broker
+from localkube.processes import is_alive
 
 pytestmark = pytest.mark.slow
 GROUPS = 12  # more than one connection remembers coordinators of

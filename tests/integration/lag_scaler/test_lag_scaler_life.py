@@ -17,9 +17,9 @@ from tests.integration.certificates import Authority
 from tests.integration.lag_scaler.scaler_process import Keda, ScalerProcess, running_scaler
 
 from lag_scaler.service import STREAMS_PER_OBJECT
-from lagbench.adapters.process.processes import is_alive
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.child_server import free_port
+from localkube.processes import is_alive
 
 pytestmark = pytest.mark.slow
 

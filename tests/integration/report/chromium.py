@@ -17,7 +17,7 @@ from typing import Any
 import websocket
 from tests.eventually import eventually
 
-from lagbench.adapters.process.processes import end_process, start_tied
+from localkube.processes import end_process, start_tied
 
 _ANSWER_SECONDS = 120.0
 _MARGIN = 14  # pixels around a picture

@@ -15,6 +15,7 @@ from lagbench.embedded.bench import kafka_settings
 from lagbench.embedded.broker import Broker
 from lagbench.embedded.kafka_choice import embedded_port, foreign_cluster
 from lagbench.errors import NotReady, WrongInput
+from localkube import ports as localkube_ports
 
 
 @pytest.fixture(autouse=True)
@@ -100,14 +101,7 @@ def test_free_port_lies_below_the_ephemeral_range() -> None:
 
 def test_free_port_leaves_out_what_is_promised_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """A port that nobody listens on yet, but somebody will, is not given out."""
-    drawn = iter([20_001, 20_001, 20_002])
-
-    class Chooser:
-        def randint(self, _low: int, _high: int) -> int:
-            return next(drawn)
-
-    monkeypatch.setattr(ports.random, "SystemRandom", Chooser)
-    monkeypatch.setattr(ports, "is_free", lambda _port: True)
+    monkeypatch.setattr(localkube_ports, "is_free", lambda port: port in {20_001, 20_002})
 
     assert ports.free_port(besides={20_001}) == 20_002
 
@@ -118,11 +112,11 @@ def test_taken_port_is_named_with_its_owner(tmp_path: Path) -> None:
     A remembered port that nobody asked for is replaced when somebody else has it now.
     """
     with socket.socket() as server:
-        server.bind((ports.LOOPBACK, 0))
+        server.bind((localkube_ports.LOOPBACK, 0))
         server.listen()
         port = server.getsockname()[1]
 
-        assert not ports.is_free(port)
+        assert not localkube_ports.is_free(port)
         assert ports.accepts_connections(port)
         with pytest.raises(NotReady, match=rf"port {port}.*process {os.getpid()}"):
             ports.require_free(port, "test")
@@ -132,7 +126,7 @@ def test_taken_port_is_named_with_its_owner(tmp_path: Path) -> None:
         (tmp_path / "port").write_text(f"{port}\n")
         assert embedded_port(tmp_path / "port") != port
 
-    assert ports.is_free(port)
+    assert localkube_ports.is_free(port)
     assert not ports.accepts_connections(port)
 
 

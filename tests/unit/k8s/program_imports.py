@@ -1,4 +1,4 @@
-"""Follow the imports of programs through lagbench, local ones included, without running them."""
+"""Follow the imports of programs through our packages, without running them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OURS = {"lag_scaler", "lagbench", "pod_program"}
 
 
 def reachable(roots: list[Path]) -> tuple[set[Path], set[str]]:
-    """Return our files that ``roots`` import, and the other modules' top names."""
+    """Return our own files that ``roots`` import, and the other modules' top names."""
     files: set[Path] = set()
     foreign: set[str] = set()
     waiting = list(roots)
@@ -26,9 +26,10 @@ def reachable(roots: list[Path]) -> tuple[set[Path], set[str]]:
             continue
         files.add(path)
         for name in _imported(path):
-            if name.split(".")[0] in OURS:
+            top = name.split(".")[0]
+            if (INCLUDE / top).is_dir():
                 waiting += _files_of(name)
-            elif name.split(".")[0] not in sys.stdlib_module_names:
+            elif top not in sys.stdlib_module_names:
                 foreign.add(name)
     return files, foreign
 

@@ -20,12 +20,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from lagbench.adapters.process.processes import adopt_orphans, kill_descendants, tied_command
 from lagbench.core.scenario.consumer_kinds import SparkFlags
 from lagbench.core.scenario.scenario import ConsumerFlags
 from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.run_flags import RunFlags
 from lagbench.shared_with_spark.spark_job import AUTHENTICATED, SECRET_VARIABLE
+from localkube.processes import adopt_orphans, kill_descendants, tied_command
 from pod_program.flags import CommandLine, Flag, Settings
 
 _CLASSES = {

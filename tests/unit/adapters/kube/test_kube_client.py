@@ -32,9 +32,10 @@ from lagbench.adapters.kube.kube_client import (
     warnings_of,
     written_token,
 )
-from lagbench.embedded.child_server import LOOPBACK, free_port
+from lagbench.embedded.child_server import free_port
 from lagbench.errors import NotAllowed, NotReady
 from lagbench.project import PROJECT_ROOT
+from localkube.ports import LOOPBACK
 
 PODS = "/api/v1/pods"
 TIMES = WatchTimes(list_seconds=5.0, watch_seconds=7, overdue_seconds=1.0)
