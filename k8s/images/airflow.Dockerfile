@@ -1,6 +1,5 @@
 # lagbench/airflow: the Airflow of docker-compose.yaml, which mounts the Dags and the code. It holds
-# what `make install` installs (requirements.txt, tools for development included), PostgreSQL's
-# drivers, and the jars. Not based on Airflow's own image: its packages would be other versions.
+# what `make install` installs (requirements.txt), PostgreSQL's drivers, and the jars. Not based on Airflow's own image: its packages would be other versions.
 FROM python:3.11.14-slim-bookworm AS build
 COPY requirements.txt k8s/images/postgres.txt /tmp/
 RUN python -m venv --without-pip /opt/venv \
