@@ -14,7 +14,7 @@ ARGS ?=
 
 .PHONY: help install install-dev lock proto rehearse own-consumers ui down test test-all test-measured test-slow \
   test-rehearsals test-integration test-kubernetes test-compose in-kubernetes beside-kubernetes sbom licences audit \
-  check format bench pictures picture-own-dag clean
+  check docs format bench pictures picture-own-dag clean
 
 help: ## Show the targets.
 	@grep -hE '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -149,6 +149,10 @@ check: install-dev ## Import contracts, lint, formatting, types, plain English.
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m tests.plain_english
+	@$(MAKE) --no-print-directory docs
+
+docs: install-dev ## Build the site of the docs into build/site; a dead link fails.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 format: install-dev ## Format and fix what can be fixed.
 	$(BIN)/ruff format .
