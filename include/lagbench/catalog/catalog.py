@@ -7,6 +7,7 @@ A scenario or policy is given by name (a file of the catalog) or by path. Every 
 from __future__ import annotations
 
 import copy
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -115,7 +116,8 @@ def load_scenario(
     path = find_file(name_or_path, catalog_folder() / "scenarios", "scenario")
     where = str(path)
     _require_place("scenario", name_or_path, limits)
-    file = parse_mapping(read_text(path), where=where)
+    text = read_text(path)
+    file = parse_mapping(text, where=where)
     data = _with_overrides(file, overrides or {})
     if limits is not None:
         is_known = not is_path(str(name_or_path)) or str(name_or_path) in limits.names
@@ -131,8 +133,9 @@ def load_scenario(
         scenario = Scenario.model_validate(data)
         require_numbers(scenario, data, where=where)
     except ValidationError as error:
-        problem = wrong_file(error, data, where=where)
-        raise _of_setting(problem, overrides or {}) from error
+        problem = wrong_file(error, data, where=where, text=text, settings=overrides or {})
+        is_one = len(error.errors()) == 1
+        raise (_of_setting(problem, overrides or {}) if is_one else problem) from error
     except WrongInput as problem:
         raise _of_setting(problem, overrides or {}) from problem
     if scenario.partitions > MOST_PARTITIONS:
@@ -155,7 +158,9 @@ def load_scenario(
 
 def _with_overrides(data: dict[str, Any], overrides: Mapping[str, str]) -> dict[str, Any]:
     for key, text in overrides.items():
-        data = _with_override(data, key, parse_yaml(text, where=f"{SETTING} {key}"))
+        is_placeholder = re.fullmatch(r"\{[a-z_.]+\}", text)  # {pod}: in YAML a mapping
+        value = text if is_placeholder else parse_yaml(text, where=f"{SETTING} {key}")
+        data = _with_override(data, key, value)
     return data
 
 
@@ -361,7 +366,11 @@ def _of_setting(problem: WrongInput, overrides: Mapping[str, str]) -> WrongInput
             value = HIDDEN if looks_secret(key) else overrides[key]
             where = f"{SETTING} {key}={value} on {problem.where}"
             return WrongInput(
-                where=where, field=problem.field, value=problem.value, allowed=problem.allowed
+                where=where,
+                field=problem.field,
+                value=problem.value,
+                allowed=problem.allowed,
+                told=problem.told,
             )
     return problem
 

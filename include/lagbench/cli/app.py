@@ -15,6 +15,7 @@ from lagbench.cli import (
     bench_commands,
     cell_commands,
     compare_command,
+    discover_commands,
     experiment_command,
     explain_command,
     history_command,
@@ -37,7 +38,7 @@ app = typer.Typer(
     help="Rehearse traffic spikes against a Kafka consumer group that an autoscaler drives.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(bench_commands.up)
 app.command()(bench_commands.down)
@@ -46,6 +47,9 @@ app.command()(bench_commands.doctor)
 app.command()(bench_commands.ui)
 app.command()(run_command.run)
 app.command()(cell_commands.watch)
+app.command()(discover_commands.scenarios)
+app.command()(discover_commands.policies)
+app.command()(discover_commands.new)
 app.command()(plan_command.plan)
 app.command()(simulate_command.simulate)
 app.command()(experiment_command.experiment)
