@@ -150,7 +150,7 @@ def load_scenario(
         allowed = f"at most {most} as the producer gets it: fewer rows or digits"
         value = f"{characters:,} characters"
         raise WrongInput(where=where, field="profile", value=value, allowed=allowed)
-    scenario = with_own_files(_with_samples(scenario, path), path)
+    scenario = with_own_files(_with_samples(_with_policies(scenario, path, limits), path), path)
     offered_load(scenario.profile, where=where)
     _require_poisoned_messages(scenario, where)
     return scenario
@@ -168,6 +168,31 @@ def _require_place(name: str, given: str | Path, limits: ConfLimits | None) -> N
     """Reject a path in a Dag's conf before it is read."""
     if limits is not None and is_path(str(given)):
         limits.require_folder(name, str(given), resolved(name, given))
+
+
+def _with_policies(scenario: Scenario, file: Path, limits: ConfLimits | None) -> Scenario:
+    """Return the scenario with the policies that it names by a path by their whole paths."""
+
+    def whole(field: str, policy: str) -> str:
+        if not is_path(policy):
+            return policy
+        path = resolved(field, file.parent / policy)
+        if limits is not None and not path.is_relative_to(catalog_folder()):
+            limits.require_folder(field, policy, path)
+        return str(path)
+
+    actions = tuple(
+        one.model_copy(update={"policy": whole(f"actions.{number}.policy", one.policy)})
+        if isinstance(one, SwapPolicy)
+        else one
+        for number, one in enumerate(scenario.actions)
+    )
+    changed: dict[str, Any] = {"policy": whole("policy", scenario.policy), "actions": actions}
+    second = scenario.second_group
+    if second is not None and second.policy is not None:
+        policy = whole("second_group.policy", second.policy)
+        changed["second_group"] = second.model_copy(update={"policy": policy})
+    return scenario.model_copy(update=changed)
 
 
 def _with_samples(scenario: Scenario, scenario_file: Path) -> Scenario:
@@ -299,6 +324,12 @@ def _text_of(scenario: Scenario) -> str:
     """Return the effective scenario as a run folder has it; one with one group does not say so."""
     without = {name for name in ("second_group", "payload") if getattr(scenario, name) is None}
     effective = scenario.model_dump(mode="json", exclude=without)
+    second = effective.get("second_group") or {}
+    places = [(effective, "policy.yaml"), (second, "second_group/policy.yaml")]
+    places += [(one, f"policy-{number}.yaml") for number, one in enumerate(effective["actions"])]
+    for place, name in places:
+        if is_path(str(place.get("policy") or "")):
+            place["policy"] = name  # the copy in the run folder
     return yaml.safe_dump(effective, sort_keys=False, allow_unicode=True)
 
 

@@ -227,10 +227,11 @@ def test_a_policy_may_be_called_anything_and_is_not_there(tmp_path: Path, name: 
 
 
 def test_all_problems_of_a_file_are_named_at_once(tmp_path: Path) -> None:
-    """Each with its line; a misspelt field and the missing one that it stands for are one problem."""
+    """Each with its line; a misspelt field and the missing one that it means are one problem."""
     path = tmp_path / "mine.yaml"
     path.write_text(
-        "name: mine\npartitons: 3\nprofile: {kind: steady, rate_per_second: 1, duration_seconds: 9}\n"
+        "name: mine\npartitons: 3\n"
+        "profile: {kind: steady, rate_per_second: 1, duration_seconds: 9}\n"
         "consumer:\n  proces_ms: 1\n"
     )
 

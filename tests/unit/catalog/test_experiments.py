@@ -317,7 +317,6 @@ def test_keda_names_in_an_hpa_are_refused(tmp_path: Path) -> None:
     [
         ("lag-quick", {"minReplicaCount": 13}, "spec.minReplicaCount"),
         ("cpu-only", {"minReplicas": 13}, "spec.maxReplicas"),
-        ("lag-quick", {"scaleTargetRef": {"name": "other"}}, "spec.scaleTargetRef"),
         ("cpu-only", {"metrics": [{"type": "Pods"}]}, "spec.metrics[0].type"),
         (
             "lag-quick",

@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.unit.cli.conftest import Command
 
 from lagbench.catalog.catalog import checked_cell
 from lagbench.catalog.catalog_files import list_policies, list_scenarios
 from lagbench.errors import ExitCode
-from tests.unit.cli.conftest import Command
 
 
 def test_each_scenario_is_listed_with_what_it_needs(lagbench: Command) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -226,13 +226,17 @@ def put_policy(kube: Kube, manifest: dict[str, Any], limits: PolicyLimits) -> Pu
     return PutPolicy(difference, applied["metadata"].get("generation"), hpa)
 
 
-def policy_diff(before: dict[str, Any] | None, after: dict[str, Any]) -> str:
+def policy_diff(
+    before: Mapping[str, Any] | None,
+    after: Mapping[str, Any],
+    names: tuple[str, str] = ("before", "after"),
+) -> str:
     """Return the change of the part that a person writes, as a unified diff."""
     old, new = (_written(manifest).splitlines() for manifest in (before, after))
-    return "\n".join(difflib.unified_diff(old, new, "before", "after", lineterm=""))
+    return "\n".join(difflib.unified_diff(old, new, *names, lineterm=""))
 
 
-def _written(manifest: dict[str, Any] | None) -> str:
+def _written(manifest: Mapping[str, Any] | None) -> str:
     if manifest is None:
         return ""
     kept = {key: manifest.get(key) for key in ("apiVersion", "kind", "spec")}

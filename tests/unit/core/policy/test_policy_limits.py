@@ -307,7 +307,7 @@ def test_a_policy_without_a_kind_fits_both_workloads() -> None:
 
 def test_other_workloads_are_refused() -> None:
     """Only the two kinds that the consumers can be may be scaled."""
-    with pytest.raises(WrongInput, check=lambda error: error.field == "spec.scaleTargetRef"):
+    with pytest.raises(WrongInput, check=lambda error: error.field == "spec.scaleTargetRef.kind"):
         check_policy(on("ReplicaSet"), where="mine.yaml")
 
 
