@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lagbench.project import project_root
+from lagbench.project import PROJECT_ROOT
 
 COLUMNS = 24
 DATASOURCE = {"type": "prometheus", "uid": "prometheus"}
@@ -439,5 +439,5 @@ def dashboard_text() -> str:
 
 
 if __name__ == "__main__":
-    path = project_root() / "include" / "grafana" / "lagbench.json"
+    path = PROJECT_ROOT / "include" / "grafana" / "lagbench.json"
     path.write_text(dashboard_text(), encoding="utf-8")
