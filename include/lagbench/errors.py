@@ -40,27 +40,27 @@ class WrongInput(LagbenchError):
     exit_code = ExitCode.WRONG_INPUT
 
     def __init__(
-        self, *, where: str, field: str, value: object, allowed: str, told: str | None = None
+        self, *, where: str, field: str, value: object, allowed: str, sentence: str | None = None
     ) -> None:
         """Name the file or flag (``where``), the field, its value and what is allowed.
 
         The value is cut, and one that looks like a secret is not shown.
 
-        :param told: what is wrong, in better words than the sentence made of the four.
+        :param sentence: replaces the sentence that is made of the four.
         """
         value = str(value) if isinstance(value, PurePath) else value
         text = cut(allowed, _MOST_OF_WHAT_IS_ALLOWED)
         named = f"{cut(field, _MOST_OF_A_PLACE)} = {shown(value, name=field)}"
-        what = told or f"{named} is not allowed; allowed: {text}"
+        what = sentence or f"{named} is not allowed; allowed: {text}"
         super().__init__(f"{cut(where, _MOST_OF_A_PLACE)}: {what}")
         self.where, self.field, self.value, self.allowed = where, field, value, allowed
-        self.told = told
+        self.sentence = sentence
 
     def __reduce__(self) -> tuple[object, ...]:
         """Survive pickling (Airflow moves exceptions between processes)."""
         return (
             _rebuild_wrong_input,
-            (self.where, self.field, self.value, self.allowed, self.told),
+            (self.where, self.field, self.value, self.allowed, self.sentence),
         )
 
 
@@ -93,6 +93,6 @@ class StillRunning(NotReady):
 
 
 def _rebuild_wrong_input(
-    where: str, field: str, value: object, allowed: str, told: str | None
+    where: str, field: str, value: object, allowed: str, sentence: str | None
 ) -> WrongInput:
-    return WrongInput(where=where, field=field, value=value, allowed=allowed, told=told)
+    return WrongInput(where=where, field=field, value=value, allowed=allowed, sentence=sentence)

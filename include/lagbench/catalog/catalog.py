@@ -401,7 +401,7 @@ def _of_setting(problem: WrongInput, overrides: Mapping[str, str]) -> WrongInput
                 field=problem.field,
                 value=problem.value,
                 allowed=problem.allowed,
-                told=problem.told,
+                sentence=problem.sentence,
             )
     return problem
 

@@ -47,7 +47,7 @@ def wrong_file(
             is_missing = meant in missing
             missing.discard(meant)
             close = f"did you mean {meant.split('.')[-1]}{', which is missing' * is_missing}?"
-            what = f"{field} is no field; {close if meant else allowed}"
+            what = f"{field} is not a field; {close if meant else allowed}"
         problems.append((field, value, allowed, what, one["type"]))
     kept = [one for one in problems if one[4] != "missing" or one[0] in missing]
     lines = []
@@ -61,7 +61,7 @@ def wrong_file(
     if len(lines) > 1:
         told = f"{len(lines)} problems\n  {told}"
     field, value, allowed, *_ = kept[0]
-    return WrongInput(where=where, field=field, value=value, allowed=allowed, told=told)
+    return WrongInput(where=where, field=field, value=value, allowed=allowed, sentence=told)
 
 
 def _meant(problem: ErrorDetails, model: type[BaseModel]) -> str:
@@ -129,7 +129,7 @@ def _place(
     above = model
     kinds: dict[str, type[BaseModel]] = {}
     for part in loc:
-        if str(part).startswith("function"):  # a check of pydantic's, which is no field either
+        if str(part).startswith("function"):  # a check of pydantic's, which is not a field either
             continue
         if part in kinds or (kinds and part == NUMBER):
             model, kinds = kinds.get(str(part), model), {}

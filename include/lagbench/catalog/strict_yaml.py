@@ -173,7 +173,7 @@ def read_bytes(path: Path, *, most: int = MOST_BYTES) -> bytes:
             field="file",
             value=path.name,
             allowed=f"a readable file ({reason})",
-            told=f"cannot be read: {reason}",
+            sentence=f"cannot be read: {reason}",
         ) from error
     require_size(size, most, where=str(path))
     return content

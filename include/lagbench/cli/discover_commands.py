@@ -1,4 +1,4 @@
-"""``lagbench scenarios | policies | new``: what there is to run, and a beginning of one's own."""
+"""``lagbench scenarios | policies | new``: what there is to run, and a beginning of your own."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def policies(*, as_json: JsonOption = False) -> int:
         console.say(Text.assemble((f"{row['name']:<28}", "bold"), facts))
         console.say(Text.assemble("  ", (row["text"], "dim")))
     console.say(
-        "\nlagbench run SCENARIO --policy NAME; your own file works as well: --policy FILE", "dim"
+        "\nlagbench run SCENARIO --policy NAME; or your own file: --policy FILE", "dim"
     )
     return ExitCode.PASS
 

@@ -32,7 +32,7 @@ def usable_cores() -> int:
 def this_processor() -> Processor:
     """Measure the processor in a fraction of a second: the best of short loops.
 
-    What runs beside it at this moment does not count: an answer holds for more than a moment.
+    Other processes do not count: the answer must hold for more than a moment.
     """
     best = min(_loop_seconds() for _ in range(_LOOPS))
     return Processor(cores=usable_cores(), speed=_REFERENCE_SECONDS / best)
