@@ -6,7 +6,7 @@ RUN python -m venv --without-pip /opt/venv \
  && pip --python /opt/venv/bin/python install --no-cache-dir \
       --require-hashes -r /tmp/requirements.txt -r /tmp/postgres.txt
 WORKDIR /opt/lagbench
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE ./
 COPY include include
 # Jars and a JAVA_HOME for Spark: the containers cannot write them.
 RUN pip --python /opt/venv/bin/python install --no-cache-dir --no-deps --no-build-isolation -e . \
