@@ -19,7 +19,7 @@ UV = Path(sys.executable).with_name("uv")
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel, install it beside this environment's libraries, return the command."""
+    """Build both wheels, install them beside this environment's libraries; return the command."""
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
     tracked = subprocess.run(
@@ -34,13 +34,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes((PROJECT_ROOT / name).read_bytes())
     options = ("--wheel", "--no-build-isolation", "--python", sys.executable, "-o", folder)
-    subprocess.run([UV, "build", "--quiet", *options, source], check=True)
+    for project in (source, source / "plugins"):
+        subprocess.run([UV, "build", "--quiet", *options, project], check=True)
     venv.create(folder / "venv", with_pip=False)
     python = folder / "venv" / "bin" / "python"
-    [wheel] = folder.glob("*.whl")
-    subprocess.run(
-        [UV, "pip", "install", "--quiet", "--no-deps", "--python", python, wheel], check=True
-    )
+    install = [UV, "pip", "install", "--quiet", "--no-deps", "--python", python]
+    subprocess.run([*install, *folder.glob("*.whl")], check=True)
     [packages] = (folder / "venv" / "lib").glob("python*/site-packages")
     (packages / "libraries.pth").write_text(sysconfig.get_path("purelib"))
     return folder / "venv" / "bin" / "lagbench"
@@ -70,3 +69,27 @@ def test_a_new_scenario_is_planned(installed: Path, tmp_path: Path) -> None:
     assert "kind: Deployment" in said(
         installed, tmp_path, "plan", "mine/scenario.yaml", "--manifests"
     )
+
+
+@pytest.mark.parametrize("has_folder", [True, False])
+def test_airflow_registers_the_plugin_once(
+    installed: Path, tmp_path: Path, has_folder: bool
+) -> None:
+    """Installed, and beside the folder of a checkout."""
+    program = (
+        "from airflow.plugins_manager import get_plugin_info; "
+        "print([one['name'] for one in get_plugin_info() if one['name'] == 'lagbench'])"
+    )
+    folder = PROJECT_ROOT / "plugins" if has_folder else tmp_path
+    variables = {"AIRFLOW_HOME": str(tmp_path), "AIRFLOW__CORE__PLUGINS_FOLDER": str(folder)}
+
+    done = subprocess.run(
+        [installed.with_name("python"), "-c", program],
+        env={"PATH": os.environ["PATH"], **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.splitlines()[-1] == "['lagbench']"
+    assert "already registered" not in done.stdout + done.stderr
