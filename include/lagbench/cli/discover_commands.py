@@ -100,9 +100,7 @@ def policies(*, as_json: JsonOption = False) -> int:
             facts = f"{row['min']} to {row['max']} replicas by {', '.join(row['triggers'])}{lag}"
         console.say(Text.assemble((f"{row['name']:<28}", "bold"), facts))
         console.say(Text.assemble("  ", (row["text"], "dim")))
-    console.say(
-        "\nlagbench run SCENARIO --policy NAME; or your own file: --policy FILE", "dim"
-    )
+    console.say("\nlagbench run SCENARIO --policy NAME; or your own file: --policy FILE", "dim")
     return ExitCode.PASS
 
 
