@@ -44,7 +44,7 @@ def state_of(
 ) -> str:
     """Return the state of a run whose newest task is ``task``, at a second of its stream.
 
-    :param second: of the stream; None: it has not begun, or nobody has read it.
+    :param second: of the stream; None: it has not begun, or it is not known.
     :param planned_seconds: length of the planned load.
     """
     if task not in _UNDER_LOAD:
