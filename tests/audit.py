@@ -17,7 +17,10 @@ from pathlib import Path
 
 from lagbench.project import PROJECT_ROOT
 
-LOCKS = ("requirements.txt", *(f"k8s/images/{n}.txt" for n in ("programs", "spark", "postgres")))
+LOCKS = (
+    *("requirements.txt", "requirements-dev.txt"),
+    *(f"k8s/images/{n}.txt" for n in ("programs", "spark", "postgres")),
+)
 FOUND, NOT_ASKED = 1, 3
 _UV = str(Path(sys.executable).with_name("uv"))
 _YANKED_ONES = (_UV, "pip", "compile", "--no-deps", "--universal", "--python-version", "3.11")

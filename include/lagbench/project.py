@@ -9,20 +9,23 @@ from pathlib import Path
 from lagbench.errors import NotReady, WrongInput
 
 
-def project_root() -> Path:
-    """Return the nearest folder above this package with a pyproject.toml, else the current one."""
+def _checkout() -> Path | None:
     here = Path(__file__).resolve()
-    return next((f for f in here.parents if (f / "pyproject.toml").is_file()), Path.cwd())
+    return next((f for f in here.parents if (f / "pyproject.toml").is_file()), None)
 
 
-PROJECT_ROOT = project_root()
+PROJECT_ROOT = _checkout() or Path(__file__).resolve().parent / "_project"
+"""The checkout, or what a wheel has of it: Dags, plugins, jobs, manifests and catalog."""
+
+HOME = _checkout() or Path.cwd()
+"""Where runs and state are by default: the checkout, or the current folder."""
 
 STATE_VARIABLE = "LAGBENCH_STATE_DIR"
 
 
 def state_dir() -> Path:
-    """Return the bench's state folder: LAGBENCH_STATE_DIR, else .lagbench in the project."""
-    return named_folder(STATE_VARIABLE, PROJECT_ROOT / ".lagbench").absolute()
+    """Return the bench's state folder: LAGBENCH_STATE_DIR, else .lagbench in HOME."""
+    return named_folder(STATE_VARIABLE, HOME / ".lagbench").absolute()
 
 
 def named_folder(variable: str, default: Path) -> Path:

@@ -38,25 +38,36 @@ class WrongInput(LagbenchError):
 
     exit_code = ExitCode.WRONG_INPUT
 
-    def __init__(self, *, where: str, field: str, value: object, allowed: str) -> None:
+    def __init__(
+        self, *, where: str, field: str, value: object, allowed: str, sentence: str | None = None
+    ) -> None:
         """Name the file or flag (``where``), the field, its value and what is allowed.
 
         The value is cut, and one that looks like a secret is not shown.
+
+        :param sentence: replaces the sentence that is made of the four.
         """
         value = str(value) if isinstance(value, PurePath) else value
-        place = f"{cut(where, _MOST_OF_A_PLACE)}: {cut(field, _MOST_OF_A_PLACE)}"
         text = cut(allowed, _MOST_OF_WHAT_IS_ALLOWED)
-        super().__init__(f"{place} = {shown(value, name=field)} is not allowed; allowed: {text}")
+        named = f"{cut(field, _MOST_OF_A_PLACE)} = {shown(value, name=field)}"
+        what = sentence or f"{named} is not allowed; allowed: {text}"
+        super().__init__(f"{cut(where, _MOST_OF_A_PLACE)}: {what}")
         self.where, self.field, self.value, self.allowed = where, field, value, allowed
+        self.sentence = sentence
 
     def __reduce__(self) -> tuple[object, ...]:
         """Survive pickling (Airflow moves exceptions between processes)."""
-        return (_rebuild_wrong_input, (self.where, self.field, self.value, self.allowed))
+        return (
+            _rebuild_wrong_input,
+            (self.where, self.field, self.value, self.allowed, self.sentence),
+        )
 
 
 class NotReady(LagbenchError):
     """The environment lacks something that the bench needs (exit code 3)."""
 
 
-def _rebuild_wrong_input(where: str, field: str, value: object, allowed: str) -> WrongInput:
-    return WrongInput(where=where, field=field, value=value, allowed=allowed)
+def _rebuild_wrong_input(
+    where: str, field: str, value: object, allowed: str, sentence: str | None
+) -> WrongInput:
+    return WrongInput(where=where, field=field, value=value, allowed=allowed, sentence=sentence)

@@ -1,13 +1,12 @@
 # lagbench/airflow: the Airflow of docker-compose.yaml, which mounts the Dags and the code. It holds
-# what `make install` installs (requirements.txt, tools for development included), PostgreSQL's
-# drivers, and the jars. Not based on Airflow's own image: its packages would be other versions.
+# what `make install` installs (requirements.txt), PostgreSQL's drivers, and the jars. Not based on Airflow's own image: its packages would be other versions.
 FROM python:3.11.14-slim-bookworm AS build
 COPY requirements.txt k8s/images/postgres.txt /tmp/
 RUN python -m venv --without-pip /opt/venv \
  && pip --python /opt/venv/bin/python install --no-cache-dir \
       --require-hashes -r /tmp/requirements.txt -r /tmp/postgres.txt
 WORKDIR /opt/lagbench
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE ./
 COPY include include
 # Jars and a JAVA_HOME for Spark: the containers cannot write them.
 RUN pip --python /opt/venv/bin/python install --no-cache-dir --no-deps --no-build-isolation -e . \

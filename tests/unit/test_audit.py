@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Sequence
 from subprocess import CompletedProcess
@@ -9,6 +10,7 @@ from subprocess import CompletedProcess
 import pytest
 import tests.audit
 from tests.audit import FOUND, LOCKS, NOT_ASKED, Answer, Run, audit, vulnerable, yanked
+from tests.licences import TABLE, locked
 
 from lagbench.project import PROJECT_ROOT
 
@@ -21,10 +23,21 @@ YANKED = 'Resolved 2 packages\nwarning: `idna==3.6` is yanked (reason: "broken")
 
 def test_every_lock_of_python_packages_is_asked_for() -> None:
     """They are the files that have hashes for pip."""
-    files = [PROJECT_ROOT / "requirements.txt", *PROJECT_ROOT.glob("k8s/images/*.txt")]
+    files = [*PROJECT_ROOT.glob("requirements*.txt"), *PROJECT_ROOT.glob("k8s/images/*.txt")]
     with_hashes = {str(f.relative_to(PROJECT_ROOT)) for f in files if "--hash=" in f.read_text()}
 
     assert set(LOCKS) == with_hashes
+
+
+def test_each_runtime_package_has_its_licence() -> None:
+    """The table has the lock's packages, but for those of other platforms and Pythons."""
+    with TABLE.open() as file:
+        rows = {(row["package"], row["version"]) for row in csv.DictReader(file)}
+
+    names = [name for name, _ in locked()]
+    elsewhere = {"colorama", "pyyaml-ft", *(n for n in names if names.count(n) > 1)}
+    assert rows <= locked()
+    assert {name for name, _ in locked() - rows} <= elsewhere
 
 
 def test_a_yanked_version_is_named_with_the_reason() -> None:

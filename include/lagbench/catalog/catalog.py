@@ -7,6 +7,7 @@ A scenario or policy is given by name (a file of the catalog) or by path. Every 
 from __future__ import annotations
 
 import copy
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -120,7 +121,8 @@ def load_scenario(
     path = find_file(name_or_path, catalog_folder() / "scenarios", "scenario")
     where = str(path)
     _require_place("scenario", name_or_path, limits)
-    file = parse_mapping(read_text(path), where=where)
+    text = read_text(path)
+    file = parse_mapping(text, where=where)
     data = _with_overrides(file, overrides or {})
     if limits is not None:
         is_known = not is_path(str(name_or_path)) or str(name_or_path) in limits.names
@@ -137,8 +139,9 @@ def load_scenario(
         require_numbers(scenario, data, where=where)
         _require_few_partitions(scenario, where)
     except ValidationError as error:
-        problem = wrong_file(error, data, where=where)
-        raise _of_setting(problem, overrides or {}) from error
+        problem = wrong_file(error, data, where=where, text=text, settings=overrides or {})
+        is_one = len(error.errors()) == 1
+        raise (_of_setting(problem, overrides or {}) if is_one else problem) from error
     except WrongInput as problem:
         raise _of_setting(problem, overrides or {}) from problem
     characters = len(profile_text(scenario.profile))
@@ -147,7 +150,7 @@ def load_scenario(
         allowed = f"at most {most} as the producer gets it: fewer rows or digits"
         value = f"{characters:,} characters"
         raise WrongInput(where=where, field="profile", value=value, allowed=allowed)
-    scenario = with_own_files(_with_samples(scenario, path), path)
+    scenario = with_own_files(_with_samples(_with_policies(scenario, path, limits), path), path)
     offered_load(scenario.profile, where=where)
     _require_poisoned_messages(scenario, where)
     return scenario
@@ -155,7 +158,9 @@ def load_scenario(
 
 def _with_overrides(data: dict[str, Any], overrides: Mapping[str, str]) -> dict[str, Any]:
     for key, text in overrides.items():
-        data = _with_override(data, key, parse_yaml(text, where=f"{SETTING} {key}"))
+        is_placeholder = re.fullmatch(r"\{[a-z_.]+\}", text)  # {pod}: in YAML a mapping
+        value = text if is_placeholder else parse_yaml(text, where=f"{SETTING} {key}")
+        data = _with_override(data, key, value)
     return data
 
 
@@ -163,6 +168,31 @@ def _require_place(name: str, given: str | Path, limits: ConfLimits | None) -> N
     """Reject a path in a Dag's conf before it is read."""
     if limits is not None and is_path(str(given)):
         limits.require_folder(name, str(given), resolved(name, given))
+
+
+def _with_policies(scenario: Scenario, file: Path, limits: ConfLimits | None) -> Scenario:
+    """Return the scenario with the policies that it names by a path by their whole paths."""
+
+    def whole(field: str, policy: str) -> str:
+        if not is_path(policy):
+            return policy
+        path = resolved(field, file.parent / policy)
+        if limits is not None and not path.is_relative_to(catalog_folder()):
+            limits.require_folder(field, policy, path)
+        return str(path)
+
+    actions = tuple(
+        one.model_copy(update={"policy": whole(f"actions.{number}.policy", one.policy)})
+        if isinstance(one, SwapPolicy)
+        else one
+        for number, one in enumerate(scenario.actions)
+    )
+    changed: dict[str, Any] = {"policy": whole("policy", scenario.policy), "actions": actions}
+    second = scenario.second_group
+    if second is not None and second.policy is not None:
+        policy = whole("second_group.policy", second.policy)
+        changed["second_group"] = second.model_copy(update={"policy": policy})
+    return scenario.model_copy(update=changed)
 
 
 def _with_samples(scenario: Scenario, scenario_file: Path) -> Scenario:
@@ -286,6 +316,12 @@ def _text_of(scenario: Scenario) -> str:
     """Return the effective scenario as a run folder has it; one with one group does not say so."""
     without = {name for name in ("second_group", "payload") if getattr(scenario, name) is None}
     effective = scenario.model_dump(mode="json", exclude=without)
+    second = effective.get("second_group") or {}
+    places = [(effective, "policy.yaml"), (second, "second_group/policy.yaml")]
+    places += [(one, f"policy-{number}.yaml") for number, one in enumerate(effective["actions"])]
+    for place, name in places:
+        if is_path(str(place.get("policy") or "")):
+            place["policy"] = name  # the copy in the run folder
     return yaml.safe_dump(effective, sort_keys=False, allow_unicode=True)
 
 
@@ -347,7 +383,11 @@ def _of_setting(problem: WrongInput, overrides: Mapping[str, str]) -> WrongInput
             value = HIDDEN if looks_secret(key) else overrides[key]
             where = f"{SETTING} {key}={value} on {problem.where}"
             return WrongInput(
-                where=where, field=problem.field, value=problem.value, allowed=problem.allowed
+                where=where,
+                field=problem.field,
+                value=problem.value,
+                allowed=problem.allowed,
+                sentence=problem.sentence,
             )
     return problem
 

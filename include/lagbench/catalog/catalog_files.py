@@ -86,5 +86,17 @@ def find_file(name_or_path: str | Path, folder: Path, what: str) -> Path:
     raise WrongInput(where=str(folder), field=what, value=text, allowed=allowed)
 
 
+def one_line(name: str, folder: Path) -> str:
+    """Return what a file of the catalog is: its description, else its first line of comment.
+
+    It reads no YAML: the Dags show these lines whenever they are parsed.
+    """
+    path = find_file(name, folder, "name")
+    lines = path.read_text(errors="replace").splitlines()
+    described = (line for line in lines if line.startswith("description: "))
+    comments = (line for line in lines if line.startswith("# ") and "yaml-language" not in line)
+    return next(iter((*described, *comments)), "").partition(" ")[2]
+
+
 def _names(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*") if path.suffix in _SUFFIXES)

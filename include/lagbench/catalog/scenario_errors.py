@@ -1,9 +1,9 @@
-"""Turn pydantic's errors in a file into one message that names the dotted field."""
+"""Turn pydantic's errors in a file into one message: each field with its line."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, get_args
 
@@ -11,10 +11,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from lagbench.catalog.kubernetes_files import list_example
+from lagbench.catalog.strict_yaml import line_of
 from lagbench.core.scenario.conf_limits import models_in
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.errors import WrongInput
 from pod_program.flags import NUMBER
+from pod_program.shown import shown
 
 # A rule over several fields says "FIELD must be …".
 _RULE = re.compile(r"(?:Value error, )?(\S+) must be (.+)")
@@ -26,14 +28,47 @@ def wrong_file(
     *,
     where: str,
     model: type[BaseModel] = Scenario,
+    text: str = "",
+    settings: Collection[str] = (),
 ) -> WrongInput:
-    """Return the first problem as ``WrongInput``; further ones are counted in the message."""
-    problems = error.errors(include_url=False)
-    first, more = problems[0], len(problems) - 1
-    field, value, allowed = _described(first, data, model)
-    if more:
-        allowed += f" (and {more} more problem{'s' if more > 1 else ''} in this file)"
-    return WrongInput(where=where, field=field, value=value, allowed=allowed)
+    """Return all problems of a file as one ``WrongInput``, whose field is the first one's.
+
+    :param text: of the file, for the lines of the fields.
+    :param settings: fields that do not come from the file.
+    """
+    found = error.errors(include_url=False)
+    missing = {".".join(_place(one["loc"], model)[0]) for one in found if one["type"] == "missing"}
+    problems = []
+    for one in found:
+        field, value, allowed = _described(one, data, model)
+        what = f"{field} = {shown(value, name=field)} is not allowed; allowed: {allowed}"
+        if one["type"] == "extra_forbidden":
+            meant = _meant(one, model)
+            is_missing = meant in missing
+            missing.discard(meant)
+            close = f"did you mean {meant.split('.')[-1]}{', which is missing' * is_missing}?"
+            what = f"{field} is not a field; {close if meant else allowed}"
+        problems.append((field, value, allowed, what, one["type"]))
+    kept = [one for one in problems if one[4] != "missing" or one[0] in missing]
+    lines = []
+    for field, _, _, what, kind in kept:
+        set_fields = (key for key in settings if f"{field}.".startswith(f"{key}."))
+        line = None if any(set_fields) else line_of(text, field)
+        is_set = line is None and any(f"{key}.".startswith(field) for key in settings)
+        place = "--set " if is_set and len(kept) > 1 else f"line {line}: " if line else ""
+        lines.append((line or 0, place + (f"{field} is missing" if kind == "missing" else what)))
+    told = "\n  ".join(line for _, line in sorted(lines))
+    if len(lines) > 1:
+        told = f"{len(lines)} problems\n  {told}"
+    field, value, allowed, *_ = kept[0]
+    return WrongInput(where=where, field=field, value=value, allowed=allowed, sentence=told)
+
+
+def _meant(problem: ErrorDetails, model: type[BaseModel]) -> str:
+    """Return the dotted field that a misspelt one is most like; empty if there is none."""
+    path, above, _ = _place(problem["loc"], model)
+    close = get_close_matches(path[-1], list(above.model_fields), n=1, cutoff=0.6)
+    return ".".join([*path[:-1], *close]) if close else ""
 
 
 def require_numbers(model: BaseModel, data: Mapping[str, Any], *, where: str) -> None:
@@ -69,10 +104,7 @@ def _described(  # noqa: PLR0911 - one return a kind of problem
     number = "a number of milliseconds, or " if path[-1:] == ["process_ms"] else ""
     match problem["type"]:
         case "extra_forbidden":
-            known = list(above.model_fields)
-            close = get_close_matches(path[-1], known, n=1, cutoff=0.6)
-            hint = f"did you mean {close[0]}? Fields here: " if close else "fields here: "
-            return field, given, hint + ", ".join(known)
+            return field, given, "fields here: " + ", ".join(above.model_fields)
         case "missing":
             return field, None, "a value: this field is required"
         case "union_tag_invalid" if not number:
@@ -85,7 +117,8 @@ def _described(  # noqa: PLR0911 - one return a kind of problem
             return field, given, list_example(given) if isinstance(given, str) else "a list"
         case "value_error" if match := _RULE.fullmatch(problem["msg"]):
             return match[1], _value_at(data, match[1]), match[2]
-    return field or "document", given, problem["msg"].removeprefix("Input should be ")
+    allowed = problem["msg"].removeprefix("Input should be ").partition(", unable to parse")[0]
+    return field or "document", given, allowed
 
 
 def _place(
@@ -96,7 +129,7 @@ def _place(
     above = model
     kinds: dict[str, type[BaseModel]] = {}
     for part in loc:
-        if str(part).startswith("function"):  # a check of pydantic's, which is no field either
+        if str(part).startswith("function"):  # a check of pydantic's, which is not a field either
             continue
         if part in kinds or (kinds and part == NUMBER):
             model, kinds = kinds.get(str(part), model), {}

@@ -158,7 +158,11 @@ def read_bytes(path: Path, *, most: int = MOST_BYTES) -> bytes:
     except (OSError, ValueError) as error:  # a zero byte in its name is a ValueError
         reason = getattr(error, "strerror", None) or str(error)
         raise WrongInput(
-            where=str(path), field="file", value=path.name, allowed=f"a readable file ({reason})"
+            where=str(path),
+            field="file",
+            value=path.name,
+            allowed=f"a readable file ({reason})",
+            sentence=f"cannot be read: {reason}",
         ) from error
     require_size(size, most, where=str(path))
     return content
@@ -174,6 +178,26 @@ def require_size(size: int, most: int, *, where: str) -> None:
 def parse_yaml(text: str, *, where: str) -> Any:
     """Return the one document in ``text``; ``WrongInput`` names the line that cannot be read."""
     return _read(lambda: yaml.load(text, Loader=StrictLoader), text, where)  # noqa: S506 - a SafeLoader
+
+
+def line_of(text: str, field: str) -> int | None:
+    """Return the line of a dotted field in a mapping's text; None if it is not there."""
+    try:
+        node, line = yaml.compose(text, Loader=StrictLoader), None
+    except yaml.YAMLError:
+        return None
+    for part in field.split("."):
+        if isinstance(node, yaml.MappingNode):
+            found = [pair for pair in node.value if pair[0].value == part]
+        elif isinstance(node, yaml.SequenceNode) and part.isdecimal():
+            found = [(one, one) for one in node.value[int(part) : int(part) + 1]]
+        else:
+            found = []
+        if not found:
+            return None
+        (key, node), *_ = found
+        line = key.start_mark.line + 1
+    return line
 
 
 def parse_documents(

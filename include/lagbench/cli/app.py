@@ -15,6 +15,7 @@ from lagbench import __version__
 from lagbench.cli.bench_commands import doctor, down, status, ui, up
 from lagbench.cli.cell_commands import account, baseline, report, show, watch
 from lagbench.cli.compare_command import compare
+from lagbench.cli.discover_commands import new, policies, scenarios
 from lagbench.cli.experiment_command import experiment
 from lagbench.cli.explain_command import explain
 from lagbench.cli.history_command import history
@@ -36,9 +37,12 @@ app = typer.Typer(
     help="Rehearse traffic spikes against a Kafka consumer group that an autoscaler drives.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-_BEFORE: tuple[Any, ...] = (up, down, status, doctor, ui, run, watch, plan, simulate, experiment)
+_BEFORE: tuple[Any, ...] = (
+    *(up, down, status, doctor, ui, run, watch),
+    *(scenarios, policies, new, plan, simulate, experiment),
+)
 _AFTER: tuple[Any, ...] = (explain, observe, show, compare, history, account, report, baseline)
 for verb in _BEFORE:
     app.command()(verb)

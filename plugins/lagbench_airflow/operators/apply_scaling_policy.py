@@ -10,7 +10,7 @@ import yaml
 
 from lagbench import project
 from lagbench.adapters.kube.cluster_check import base_manifest
-from lagbench.adapters.kube.workloads import put_policy, refuse_foreign_policy
+from lagbench.adapters.kube.workloads import policy_diff, put_policy, refuse_foreign_policy
 from lagbench.adapters.runs.run_manifest import add_versions
 from lagbench.core.cluster.manifests import lag_scaler_for_run, prometheus_for_run
 from lagbench.core.cluster.policy_manifest import (
@@ -77,7 +77,8 @@ class ApplyScalingPolicyOperator(CellOperator):
             put = put_policy(place.kube, manifest, cell.policy.limits)
         self.log.info("policy in force, old -> new:\n%s", put.difference or "(no change)")
         cell.folder.write_text(cell.folder.policy, yaml.safe_dump(manifest, sort_keys=False))
-        cell.folder.write_text("policy.diff", put.difference)
+        of_run = policy_diff(cell.policy.manifest, manifest, ("your file", "in this run"))
+        cell.folder.write_text("policy.diff", f"{of_run}\n{put.difference}")
         hpa = dict(put.hpa)
         add_versions(cell.folder, autoscaler_version(manifest, hpa, is_embedded=is_embedded))
         del hpa["metadata"]

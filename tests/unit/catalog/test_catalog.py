@@ -159,7 +159,7 @@ def test_a_wrong_field_is_named(
     found = refusal(path)
 
     assert (found.where, found.field, found.value) == (str(path), field, value)
-    assert allowed in found.allowed
+    assert allowed in str(found)
 
 
 @pytest.mark.parametrize(
@@ -204,16 +204,22 @@ def test_a_policy_may_be_called_anything_and_is_not_there(tmp_path: Path, name: 
         checked_cell(scenario_file(tmp_path), policy=name)
 
 
-def test_a_missing_field_is_named(tmp_path: Path) -> None:
-    """A required field that is absent is asked for."""
+def test_all_problems_of_a_file_are_named_at_once(tmp_path: Path) -> None:
+    """Each with its line; a misspelt field and the missing one that it means are one problem."""
     path = tmp_path / "mine.yaml"
-    path.write_text("name: mine\n", encoding="utf-8")
+    path.write_text(
+        "name: mine\npartitons: 3\n"
+        "profile: {kind: steady, rate_per_second: 1, duration_seconds: 9}\n"
+        "consumer:\n  proces_ms: 1\n"
+    )
 
-    found = refusal(path)
+    _, *problems = str(refusal(path, seed="x")).splitlines()
 
-    assert found.field == "description"
-    assert "required" in found.allowed
-    assert "3 more problems" in found.allowed
+    assert [problem.split(" is ")[0].split(" = ")[0].strip() for problem in problems] == [
+        *("--set seed", "description", "policy"),
+        *("line 2: partitons", "line 5: consumer.proces_ms"),
+    ]
+    assert "did you mean partitions, which is missing?" in problems[3]
 
 
 @pytest.mark.parametrize(

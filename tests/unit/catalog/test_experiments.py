@@ -244,7 +244,6 @@ def test_every_policy_is_a_complete_manifest_of_one_name(path: Path) -> None:
         ("cpu-only", {"minReplicaCount": 3}, "spec.minReplicaCount", "minReplicas"),
         ("lag-quick", {"minReplicaCount": 13}, "spec.minReplicaCount", ""),
         ("cpu-only", {"minReplicas": 13}, "spec.maxReplicas", ""),
-        ("lag-quick", {"scaleTargetRef": {"name": "other"}}, "spec.scaleTargetRef", ""),
         ("cpu-only", {"metrics": [{"type": "Pods"}]}, "spec.metrics[0].type", ""),
         (
             "lag-quick",

@@ -59,7 +59,7 @@ LONG = "a" * 400
         (f"observe --group g --topic t --kafka-config {LONG}", ""),
         (f"run quick_spike --target context:a --target-settings {LONG}", ""),
         # The wrong files of nobody are named.
-        ("policy check /nowhere/none.yaml", "is not allowed"),
+        ("policy check /nowhere/none.yaml", "none.yaml"),
     ],
 )
 def test_wrong_input_starts_nothing(lagbench: Command, arguments: str, named: str) -> None:

@@ -208,7 +208,11 @@ def put_policy(kube: Kube, manifest: dict[str, Any], limits: PolicyLimits) -> Pu
     return PutPolicy(difference, applied["metadata"].get("generation"), hpa)
 
 
-def policy_diff(before: dict[str, Any] | None, after: dict[str, Any]) -> str:
+def policy_diff(
+    before: Mapping[str, Any] | None,
+    after: Mapping[str, Any],
+    names: tuple[str, str] = ("before", "after"),
+) -> str:
     """Return the change of the part that a person writes, as a unified diff."""
     kept = ("apiVersion", "kind", "spec")
     old, new = (
@@ -217,7 +221,7 @@ def policy_diff(before: dict[str, Any] | None, after: dict[str, Any]) -> str:
         else []
         for found in (before, after)
     )
-    return "\n".join(difflib.unified_diff(old, new, "before", "after", lineterm=""))
+    return "\n".join(difflib.unified_diff(old, new, *names, lineterm=""))
 
 
 def refuse_foreign_policy(kube: Kube, name: str) -> None:

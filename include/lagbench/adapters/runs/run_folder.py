@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.errors import NotReady
-from lagbench.project import PROJECT_ROOT, named_folder
+from lagbench.project import HOME, named_folder
 
 RUNS_DIR_VARIABLE = "LAGBENCH_RUNS_DIR"
 SECOND_GROUP = "second_group"
@@ -244,7 +244,7 @@ class RunFolder:
 
 def runs_root() -> Path:
     """Return where run folders live: LAGBENCH_RUNS_DIR, else ``runs`` in the project."""
-    return named_folder(RUNS_DIR_VARIABLE, PROJECT_ROOT / "runs")
+    return named_folder(RUNS_DIR_VARIABLE, HOME / "runs")
 
 
 def list_runs(root: Path | None = None) -> list[RunSummary]:

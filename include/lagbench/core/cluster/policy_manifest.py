@@ -53,7 +53,7 @@ def policy_for_run(
     kind gets that of the consumers' workload, because KEDA would look for a Deployment.
 
     All policies of a group get one name, because KEDA rejects a second ScaledObject on a target.
-    The second group's scales its own consumers.
+    The target becomes the group's consumers.
     """
     manifest = copy.deepcopy(dict(policy))
     if starts_at_ns is not None:
@@ -74,7 +74,7 @@ def policy_for_run(
     scaled = (manifest.get("spec") or {}).get("scaleTargetRef") or {}
     if target.workload != "Deployment" and not scaled.get("kind"):
         scaled["kind"] = target.workload
-    if names.is_second and scaled:
+    if scaled:
         scaled["name"] = names.consumers
     sources = RunSources(
         bootstrap_servers=target.bootstrap_servers,

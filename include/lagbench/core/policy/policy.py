@@ -23,7 +23,6 @@ from lagbench.core.policy.applied import AppliedPolicy
 from lagbench.core.policy.finding import refusal_findings
 from lagbench.core.policy.policy_limits import PolicyLimits, limits_of, unscaled_limits
 from lagbench.core.policy.stream_windows import WINDOWS_ANNOTATION, StreamWindow, stream_windows
-from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT
 from lagbench.core.scenario.scenario import Scenario, Workload
 from lagbench.errors import WrongInput
 
@@ -159,6 +158,7 @@ def check_policy(manifest: Mapping[str, Any], *, where: str) -> Policy:
     _check_metrics(manifest, where)
     policy = Policy.load(manifest, where=where)
     _check_target(policy.spec.target, where)
+    _check_one_source(policy.manifest, where)
     _ = policy.windows
     return policy
 
@@ -265,15 +265,31 @@ def _check_metrics(manifest: Mapping[str, Any], where: str) -> None:
 
 
 def _check_target(target: ScaleTarget, where: str) -> None:
-    """Reject a policy that scales something else than the consumers."""
+    """Reject a policy that scales another kind of workload; a run sets the name."""
     kinds = get_args(Workload)
-    if target.kind not in kinds or target.name != CONSUMER_DEPLOYMENT:
+    if target.kind not in kinds:
         raise WrongInput(
             where=where,
-            field="spec.scaleTargetRef",
-            value=f"{target.kind} {target.name}",
-            allowed=f"{' or '.join(kinds)} {CONSUMER_DEPLOYMENT}, the workload under test",
+            field="spec.scaleTargetRef.kind",
+            value=target.kind,
+            allowed=f"{' or '.join(kinds)}: a run puts its own consumers in the target's place",
         )
+
+
+def _check_one_source(manifest: Mapping[str, Any], where: str) -> None:
+    """Reject triggers of several topics or groups: a run would make one of them."""
+    triggers = manifest["spec"].get("triggers") or ()
+    lag = [one.get("metadata") or {} for one in triggers if one.get("type") == "kafka"]
+    for name, what in (("topic", "topics"), ("consumerGroup", "groups")):
+        named = sorted({str(one[name]) for one in lag if one.get(name)})
+        if len(named) > 1:
+            raise WrongInput(
+                where=where,
+                field=f"spec.triggers[].metadata.{name}",
+                value=", ".join(named),
+                allowed=f"one of them: a run has one topic and one group, and would read the same "
+                f"lag for all these {what}. Rehearse each with the triggers that it has",
+            )
 
 
 def require_own_controller(policy: Policy, *, where: str, is_embedded: bool) -> None:

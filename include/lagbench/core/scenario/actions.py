@@ -115,9 +115,7 @@ class SwapPolicy(ActionBase):
     """Another policy in place of the one in force; it stays until the run's end."""
 
     kind: Literal["swap_policy"]
-    policy: str = Field(
-        pattern=r"^[a-z0-9][a-z0-9-]*$", description="a file of k8s/policies: the new policy"
-    )
+    policy: str = Field(min_length=1, description="the new policy: a name, or a path")
 
 
 class AutoscalerDown(LastingAction):

@@ -190,9 +190,7 @@ class SecondGroup(StrictModel):
     consumer: ConsumerSettings
     slos: Slos
     policy: str | None = Field(
-        None,
-        pattern=r"^[a-z0-9][a-z0-9-]*$",
-        description="a file of k8s/policies; None: the policy of the first group",
+        None, min_length=1, description="a name, or a path; None: the policy of the first group"
     )
 
 
@@ -208,7 +206,9 @@ class Scenario(StrictModel):
     profile: Profile
     consumer: ConsumerSettings = ConsumerSettings()
     poison: Poison | None = None
-    policy: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$", description="a file of k8s/policies")
+    policy: str = Field(
+        min_length=1, description="a name in k8s/policies, or a path from the scenario's file"
+    )
     allow_overscale: bool = Field(False, description="allow maxReplicaCount above partitions")
     seed: int = Field(1, ge=0, le=MAX_SEED)
     slos: Slos = Slos()

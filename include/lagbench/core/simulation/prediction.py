@@ -90,6 +90,7 @@ def predict(
     hpa_sync_at_seconds: float | None = None,
     environment: SimulatedEnvironment | None = None,
     swapped: Mapping[int, Policy] | None = None,
+    phases: int = PHASES,
 ) -> Prediction:
     """Return the prediction for a cell; ``hpa_sync_at_seconds`` is the one known phase."""
     around, waits = environment or SimulatedEnvironment(), scenario.timeouts
@@ -97,13 +98,13 @@ def predict(
         around = replace(around, tail_seconds=waits.drain_seconds + waits.settle_seconds)
     known = scenario.hpa_sync_at_seconds if hpa_sync_at_seconds is None else hpa_sync_at_seconds
     found = []
-    for number in range(PHASES):
-        phase = around.hpa_sync_seconds * number / PHASES if known is None else known
+    for number in range(phases):
+        phase = around.hpa_sync_seconds * number / phases if known is None else known
         at_phase = replace(around, hpa_sync_at_seconds=phase)
         found.append(simulate(scenario, policy, environment=at_phase, draw=number, swapped=swapped))
     ranges = spreads(found)
     return Prediction(
-        phases=PHASES,
+        phases=phases,
         hpa_sync_at_seconds=known,
         measures={name: ranges[name] for name in PREDICTED},
         settled_seconds=max(one.measures.settled_seconds for one in found),

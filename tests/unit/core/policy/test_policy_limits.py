@@ -239,8 +239,8 @@ STATEFUL = {"consumer.workload": "StatefulSet"}
         ({}, of_run("StatefulSet"), "spec.scaleTargetRef.kind"),
         (STATEFUL, of_run("StatefulSet"), None),
         (STATEFUL, of_run("Deployment"), "spec.scaleTargetRef.kind"),
-        ({}, of_run("ReplicaSet"), "spec.scaleTargetRef"),
-        ({}, scaled_object(), "spec.scaleTargetRef"),  # another workload
+        ({}, of_run("ReplicaSet"), "spec.scaleTargetRef.kind"),
+        ({}, scaled_object(), None),  # another workload: a run puts its own in its place
         ({}, of_run(maxReplicaCount=13), "spec.maxReplicaCount"),
         ({"allow_overscale": "true"}, of_run(maxReplicaCount=13), None),
         (

@@ -1,0 +1,63 @@
+"""Say in words what a run is doing: a state of the run, never the name of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lagbench.core.live.live_line import LiveSpike
+
+_STATES = {
+    "bench_up": "starting the bench",
+    "create_topics": "creating topics",
+    "follow_run": "starting consumers",
+    "run_consumers": "starting consumers",
+    "start_recorder": "starting the recorder",
+    "apply_scaling_policy": "applying the policy",
+    "group_stable": "waiting for a stable group",
+    "start_actions": "starting the load",
+    "inject_spike": "starting the load",
+    "lag_at_rest": "draining",
+    "actions_played": "playing actions",
+    "replicas_settled": "scaling down",
+    "stop_tail": "stopping the load",
+    "lag_drained": "processing the last messages",
+    "group_settled": "waiting for a stable group",
+    "fence_run": "fixing the end of the topics",
+    "account_for_messages": "accounting",
+    "rebalance_count_check": "measuring",
+    "reconcile_check": "measuring",
+    "verdict": "judging",
+    "remove_workloads": "cleaning up",
+    "bench_down": "cleaning up",
+}
+"""By the task that begins it; under load the stream decides."""
+
+_UNDER_LOAD = ("lag_builds_up", "traffic_finished")
+
+
+def state_of(
+    task: str,
+    *,
+    second: float | None = None,
+    spikes: Sequence[LiveSpike] = (),
+    planned_seconds: float | None = None,
+) -> str:
+    """Return the state of a run whose newest task is ``task``, at a second of its stream.
+
+    :param second: of the stream; None: it has not begun, or it is not known.
+    :param planned_seconds: length of the planned load.
+    """
+    if task not in _UNDER_LOAD:
+        return _STATES.get(task, task.replace("_", " "))
+    if second is None:
+        return "starting the load"
+    for number, spike in enumerate(spikes, 1):
+        if second < spike.start_seconds:
+            return "base load before the spike" if number == 1 else "between two spikes"
+        if second < spike.end_seconds:
+            which = f"spike {number} of {len(spikes)}" if len(spikes) > 1 else "spike"
+            length = spike.end_seconds - spike.start_seconds
+            return f"{which}, {second - spike.start_seconds:.0f} of {length:.0f} s"
+    if planned_seconds is not None and second >= planned_seconds:
+        return "draining"
+    return "base load after the spike" if spikes else "under load"

@@ -1,0 +1,54 @@
+"""Register the bench with Airflow: the report as a tab of the Dag run, and its link.
+
+Every task's process executes this file. Modules that only the API server needs are therefore
+imported there, at the first request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from functools import cached_property
+from typing import Any
+
+from airflow.plugins_manager import AirflowPlugin
+
+from lagbench_airflow.links import URL_PREFIX, ReportLink, public_prefix
+
+Message = MutableMapping[str, Any]
+
+
+class ReportApp:
+    """An ASGI application that builds the real one at the first request."""
+
+    async def __call__(
+        self,
+        scope: Message,
+        receive: Callable[[], Awaitable[Message]],
+        send: Callable[[Message], Awaitable[None]],
+    ) -> None:
+        """Answer a request."""
+        await self._app(scope, receive, send)
+
+    @cached_property
+    def _app(self) -> Any:
+        from lagbench_airflow.pages.report_app import report_app
+
+        return report_app()
+
+
+class LagbenchPlugin(AirflowPlugin):
+    """The bench's part of the UI."""
+
+    name = "lagbench"
+    external_views = [  # noqa: RUF012 - Airflow's base class declares it as an instance's
+        {
+            "name": "Report",
+            "href": f"{public_prefix()}/report/{{DAG_ID}}/{{RUN_ID}}",
+            "destination": "dag_run",
+            "url_route": "bench-report",
+        }
+    ]
+    operator_extra_links = [ReportLink()]  # noqa: RUF012
+    fastapi_apps = [  # noqa: RUF012
+        {"app": ReportApp(), "url_prefix": URL_PREFIX, "name": "lagbench runs"}
+    ]

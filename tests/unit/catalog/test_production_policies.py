@@ -1,0 +1,108 @@
+"""A policy as production has it: names, targets and files of its own."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lagbench.catalog.catalog import checked_cell
+from lagbench.core.cluster.manifests import RunTarget
+from lagbench.core.cluster.policy_manifest import policy_for_run
+from lagbench.core.scenario.conf_limits import ConfLimits
+from lagbench.core.scenario.run_names import RunNames
+from lagbench.errors import WrongInput
+
+CRON = {"timezone": "UTC", "start": "0 8 * * *", "end": "0 18 * * *", "desiredReplicas": "3"}
+
+
+def lag(**metadata: str) -> dict[str, Any]:
+    """Return a kafka trigger."""
+    own = {"bootstrapServers": "kafka.shop:9092", "topic": "orders", "consumerGroup": "orders"}
+    return {"type": "kafka", "metadata": {**own, "lagThreshold": "500", **metadata}}
+
+
+def production(folder: Path, *triggers: dict[str, Any], **target: str) -> Path:
+    """Write a ScaledObject of the shop."""
+    path = folder / "orders-so.yaml"
+    spec = {
+        "scaleTargetRef": {"name": "orders", **target},
+        "maxReplicaCount": 4,
+        "triggers": list(triggers) or [lag()],
+    }
+    metadata = {"name": "orders", "namespace": "shop"}
+    made = {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": metadata}
+    path.write_text(yaml.safe_dump({**made, "spec": spec}))
+    return path
+
+
+def mine(folder: Path, **fields: Any) -> Path:
+    """Write a scenario into a folder."""
+    steady = {"kind": "steady", "rate_per_second": 10, "duration_seconds": 30}
+    made = {"name": "mine", "description": "mine", "partitions": 4, "profile": steady}
+    path = folder / "mine.yaml"
+    path.write_text(yaml.safe_dump({**made, **fields}))
+    return path
+
+
+@pytest.mark.parametrize(
+    "triggers",
+    [
+        (lag(),),
+        (lag(), lag(lagThreshold="2000", activationLagThreshold="100")),
+        (lag(), {"type": "cron", "metadata": CRON}),
+    ],
+)
+def test_the_run_scales_its_own_consumers(
+    tmp_path: Path, triggers: tuple[dict[str, Any], ...]
+) -> None:
+    """Target, name, namespace, brokers, topic and group become the run's; the rest stays."""
+    cell = checked_cell("hello", policy=str(production(tmp_path, *triggers)))
+
+    names = RunNames("r1")
+    made = policy_for_run(cell.policy.manifest, RunTarget(names, "kafka:1"))
+
+    assert made["spec"]["scaleTargetRef"]["name"] == names.consumers
+    assert made["metadata"]["namespace"] == "lagbench"
+    for before, after in zip(triggers, made["spec"]["triggers"], strict=True):
+        is_lag = before["type"] == "kafka"
+        own = {"topic": names.events_topic, "consumerGroup": names.group} if is_lag else {}
+        servers = {"bootstrapServers": "kafka:1"} if is_lag else {}
+        assert after["metadata"] == {**before["metadata"], **own, **servers}
+
+
+@pytest.mark.parametrize("field", ["topic", "consumerGroup"])
+def test_several_topics_or_groups_are_refused_by_name(tmp_path: Path, field: str) -> None:
+    """A run would silently read the same lag for each."""
+    with pytest.raises(WrongInput) as refused:
+        checked_cell("hello", policy=str(production(tmp_path, lag(), lag(**{field: "other"}))))
+
+    assert refused.value.field.endswith(field)
+    assert refused.value.value == "orders, other"
+
+
+def test_policies_of_a_scenario_may_be_files_beside_it(tmp_path: Path) -> None:
+    """Its own, a swap's and the second group's; the run folder's scenario names its copies."""
+    production(tmp_path)
+    second = {"policy": "orders-so.yaml", "consumer": {}, "slos": {}}
+    swap = {"kind": "swap_policy", "at_seconds": 5, "policy": "./orders-so.yaml"}
+
+    cell = checked_cell(
+        mine(tmp_path, policy="orders-so.yaml", actions=[swap], second_group=second)
+    )
+
+    assert [name for name, _ in cell.policies] == ["orders-so"] * 3
+    effective = yaml.safe_load(cell.scenario_text)
+    assert effective["policy"] == "policy.yaml"
+    assert effective["actions"][0]["policy"] == "policy-0.yaml"
+    assert effective["second_group"]["policy"] == "second_group/policy.yaml"
+
+
+def test_a_conf_of_a_dag_names_no_policy_by_path_through_a_scenario(tmp_path: Path) -> None:
+    """What the conf itself may not name, its settings may not either."""
+    path = production(tmp_path)
+
+    with pytest.raises(WrongInput) as refused:
+        checked_cell("hello", overrides={"policy": str(path)}, limits=ConfLimits({}))
+
+    assert refused.value.where == "conf"

@@ -1,0 +1,48 @@
+"""What a run is doing, in words."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from lagbench.core.live.live_line import LiveSpike
+from lagbench.core.live.run_state import state_of
+from lagbench.project import PROJECT_ROOT
+
+SPIKES = [LiveSpike(start_seconds=10, end_seconds=30), LiveSpike(start_seconds=50, end_seconds=70)]
+
+
+@pytest.mark.parametrize(
+    ("second", "spikes", "state"),
+    [
+        (None, SPIKES, "starting the load"),
+        (9.9, SPIKES, "base load before the spike"),
+        (10, SPIKES[:1], "spike, 0 of 20 s"),
+        (22.4, SPIKES, "spike 1 of 2, 12 of 20 s"),
+        (30, SPIKES, "between two spikes"),
+        (69, SPIKES, "spike 2 of 2, 19 of 20 s"),
+        (70, SPIKES, "base load after the spike"),
+        (80, SPIKES, "draining"),
+        (40, [], "under load"),
+    ],
+)
+@pytest.mark.parametrize("task", ["lag_builds_up", "traffic_finished"])
+def test_under_load_the_stream_decides(
+    task: str, second: float | None, spikes: list[LiveSpike], state: str
+) -> None:
+    """A task that waits for the traffic's end does not make it the traffic's end."""
+    assert state_of(task, second=second, spikes=spikes, planned_seconds=80) == state
+
+
+def test_each_task_of_a_rehearsal_has_a_state() -> None:
+    """None is shown by its name."""
+    source = Path(PROJECT_ROOT / "dags" / "scenario_run.py").read_text()
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.keyword)]
+    tasks = [
+        str(one.value.value)
+        for one in calls
+        if one.arg == "task_id" and isinstance(one.value, ast.Constant)
+    ]
+
+    assert len(tasks) > 15
+    assert [task for task in tasks if state_of(task) == task.replace("_", " ")] == []

@@ -1,0 +1,88 @@
+"""A verdict in plain words."""
+
+import pytest
+
+from lagbench.core.verdict.in_words import in_words, summary
+from lagbench.core.verdict.slo import Slo, SloResult
+from lagbench.core.verdict.verdict import Verdict
+
+REACTION = Slo("reaction_seconds", "Scale-out reaction", 90, "s")
+STANDSTILL = Slo("standstill_seconds", "Standstill", 5, "s")
+P99 = Slo("time_lag_p99_seconds", "Time lag p99", None, "s")
+LOST = Slo("lost", "Messages lost", 0, "messages")
+CLAIM = Slo("baseline_at_floor", "Baseline at the floor", True)
+
+
+def verdict(status: str, *slos: SloResult, reasons: tuple[str, ...] = ()) -> Verdict:
+    """Return a verdict on these SLOs."""
+    return Verdict.model_validate(
+        {"run_id": "r1", "status": status, "reasons": reasons, "slos": slos}
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (
+            verdict("pass", REACTION.compare(30, "x"), STANDSTILL.compare(4.5, "x")),
+            ["All 2 SLOs with a limit hold", "Standstill 4.5 s of at most 5 s (10% left)"],
+        ),
+        # The edge of the measurement error counts.
+        (
+            verdict("pass", REACTION.compare(45, "x", high=81), STANDSTILL.compare(4, "x")),
+            ["Scale-out reaction 45.0 s of at most 90 s (10% left)"],
+        ),
+        (verdict("pass", LOST.compare(0, "x")), ["All 1 SLOs with a limit hold."]),
+        (
+            verdict("fail", REACTION.compare(95, "x"), CLAIM.claim(False, "x")),
+            [
+                "2 of 2 SLOs with a limit fail",
+                "Scale-out reaction 95.0 s, at most 90 s",
+                "Baseline at the floor does not hold",
+            ],
+        ),
+        (
+            verdict(
+                "undetermined",
+                REACTION.compare(89, "x", low=85, high=95),
+                reasons=("too close",),
+            ),
+            ["not a pass: too close", "--set slos.reaction_seconds=VALUE"],
+        ),
+        (
+            verdict("pass", REACTION.compare(1, "x"), P99.compare(71.5, "x")),
+            ["Not asked: Time lag p99 71.5 s", "--set slos.time_lag_p99_seconds=SECONDS"],
+        ),
+        (
+            verdict(
+                "pass",
+                REACTION.without_occasion("no spike"),
+                STANDSTILL.without_occasion("x"),
+                LOST.compare(0, "x"),
+            ),
+            ["Partial: 1 of 3 SLOs"],
+        ),
+    ],
+)
+def test_status_margin_and_what_was_not_asked(found: Verdict, said: list[str]) -> None:
+    """Each in a sentence of its own."""
+    text = " ".join(in_words(found))
+
+    assert [part for part in said if part not in text] == []
+
+
+def test_a_run_that_measured_nothing_has_nothing_to_ask() -> None:
+    """Missing is not zero."""
+    assert not any("Not asked" in one for one in in_words(verdict("pass", P99.unknown("none"))))
+
+
+def test_the_summary_has_failures_first_in_a_dozen_lines() -> None:
+    """However many SLOs there are."""
+    passed = [Slo(f"s{n}", f"S{n}", 5, "s").compare(1, "x") for n in range(20)]
+    found = verdict("fail", *passed, REACTION.compare(95, "x"))
+
+    lines = summary(found, {"scenario": "mine", "policy": "ours", "seed": 3}).splitlines()
+
+    assert lines[0] == "### ✗ FAIL: mine with ours, seed 3"
+    assert len(lines) <= 16
+    assert next(line for line in lines if line.startswith("| ✗")) == lines[6]
