@@ -151,7 +151,8 @@ def test_tab_link_and_redirect_keep_the_path_of_base_url(
 
     assert redirect == link == f"{path}/bench/runs/a-run/report.html"
     assert browser.get(link).text == "<p>the report</p>"
-    plugin = runpy.run_path(str(PROJECT_ROOT / "plugins" / "lagbench_airflow" / "airflow_plugin.py"))["LagbenchPlugin"]
+    module = PROJECT_ROOT / "plugins" / "lagbench_airflow" / "airflow_plugin.py"
+    plugin = runpy.run_path(str(module))["LagbenchPlugin"]
     assert plugin.external_views[0]["href"] == f"{path}/bench/report/{{DAG_ID}}/{{RUN_ID}}"
     assert plugin.fastapi_apps[0]["url_prefix"] == "/bench"
 
