@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -56,9 +57,14 @@ def _conclude(console: Terminal, run_id: str) -> int:
     from lagbench.adapters.runs.run_folder import RunFolder, runs_root
     from lagbench.cli.verdict_table import print_verdict
     from lagbench.orchestrator.opened_clusters import clean_up_failures
+    from lagbench.report.outcome_files import SUMMARY
 
     folder = RunFolder(runs_root() / run_id)
     code = print_verdict(console, folder)
+    page, summary = os.environ.get("GITHUB_STEP_SUMMARY"), folder.path / SUMMARY
+    if page and summary.exists():  # the page of a job of GitHub's
+        with Path(page).open("a", encoding="utf-8") as file:
+            file.write(summary.read_text(encoding="utf-8"))
     for failure in clean_up_failures(folder.path):
         console.say(f"the clean-up failed: {failure}", style="yellow")
         console.say(

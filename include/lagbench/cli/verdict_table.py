@@ -9,6 +9,7 @@ from rich.text import Text
 from lagbench.adapters.runs.run_folder import RunFolder, RunSummary
 from lagbench.cli.terminal import Terminal
 from lagbench.cli.watched_run import is_in_progress
+from lagbench.core.verdict.in_words import in_words
 from lagbench.core.verdict.verdict import Verdict, exit_code
 from lagbench.errors import ExitCode, NotReady
 from lagbench.report.outcome_files import stopped_run
@@ -96,8 +97,12 @@ def print_verdict(console: Terminal, folder: RunFolder) -> ExitCode:
             _print_counts(console, group)
     mark, colour = _MARKS[verdict.status]
     console.print(Text(f"{mark} {verdict.status.upper()}", style=f"bold {colour}"))
-    shown = " ".join(slo.reason for slo in explained)
-    for reason in (*verdict.judged_without, *verdict.deciding[len(verdict.invalid) :]):
+    sentences = in_words(verdict)
+    for sentence in sentences:
+        console.print(f"  {sentence}")
+    shown = " ".join((*(slo.reason for slo in explained), *sentences))
+    further = () if verdict.status == "pass" else verdict.deciding[len(verdict.invalid) :]
+    for reason in (*verdict.judged_without, *further):
         if reason.split(": ", 1)[-1] not in shown:  # these SLOs' own reasons are above
             console.print(f"  {reason}")
     for note in verdict.notes:

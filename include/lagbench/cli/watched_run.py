@@ -18,6 +18,7 @@ from rich.text import Text
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.cli.terminal import Terminal
 from lagbench.core.live.live_line import LiveCell, LiveLine, LivePhase, SloStanding, decode_line
+from lagbench.core.live.run_state import state_of
 from lagbench.programs.live.run_follower import LAST_PHASE, PhaseLog, is_followed
 
 FOLLOWER_SECONDS, LOOK_SECONDS = 10.0, 0.1
@@ -68,6 +69,15 @@ class RunView:
     def is_over(self) -> bool:
         """Return whether the last line has come."""
         return self.newest is not None and self.newest.is_last
+
+    @property
+    def state(self) -> str:
+        """What the run is doing, in words."""
+        if self.cell is None:
+            return state_of(self.phase)
+        second = None if self.newest is None else self.newest.second
+        planned = self.cell.planned_seconds
+        return state_of(self.phase, second=second, spikes=self.cell.spikes, planned_seconds=planned)
 
     def seconds_until(self, end_seconds: float | None) -> float | None:
         """Return the time until a second of the stream, 0 after it; None: it is not known."""
@@ -130,6 +140,7 @@ class ProgressDisplay(ExitStack):
         self._console, self._run_id = console, run_id
         self._began = time.monotonic()
         self._last_line, self._last_phase = -PLAIN_LINE_EVERY_SECONDS, ""
+        self._last_text, self._has_head = "", False
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
@@ -142,13 +153,18 @@ class ProgressDisplay(ExitStack):
     def show(self, view: RunView) -> None:
         """Draw what is known now."""
         elapsed = time.monotonic() - self._began
-        is_due = elapsed - self._last_line >= PLAIN_LINE_EVERY_SECONDS
         if self._live is not None:
             self._live.update(panel(self._run_id, view, elapsed))
-        elif view.phase != self._last_phase or is_due:
-            self._last_line, self._last_phase = elapsed, view.phase
-            cells = "  ".join(f"{name} {value}" for name, value in _cells(view))
-            self._console.say(f"{elapsed:6.0f} s  {view.phase:<22} {view.progress or cells}")
+            return
+        if view.cell is not None and not self._has_head:
+            self._has_head = True
+            self._console.say(f"{view.cell.scenario} with {view.cell.policy}: {_to_come(view)}")
+        is_due = elapsed - self._last_line >= PLAIN_LINE_EVERY_SECONDS
+        cells = "  ".join(f"{name} {value}" for name, value in _cells(view) if value != "–")
+        text = f"{view.state:<30} {view.progress or cells}".rstrip()
+        if text != self._last_text and (is_due or view.phase != self._last_phase):
+            self._last_line, self._last_phase, self._last_text = elapsed, view.phase, text
+            self._console.say(f"{elapsed:6.0f} s  {text}")
 
 
 def panel(run_id: str, view: RunView, elapsed: float) -> Table:
@@ -157,8 +173,7 @@ def panel(run_id: str, view: RunView, elapsed: float) -> Table:
     table = Table(title=f"rehearsal {run_id}", show_header=False)
     table.add_column(justify="right", style="bold", no_wrap=True)
     table.add_column()
-    further = view.progress or _spike(view)
-    table.add_row("phase", Text(f"{view.phase}  {further}".strip(), style="cyan"))
+    table.add_row("state", Text(f"{view.state}  {view.progress}".strip(), style="cyan"))
     for name, value in _cells(view):
         table.add_row(name, value)
     if newest is not None and newest.time_lag_seconds is not None:
@@ -194,16 +209,6 @@ def sparkline(values: Iterable[int | None]) -> str:
         _MISSING if value is None else _BARS[min(7, value * 8 // (top + 1)) if top > 0 else 0]
         for value in shown
     )
-
-
-def _spike(view: RunView) -> str:
-    """Return where in the load the run is; empty before the first spike."""
-    if view.cell is None or view.newest is None or view.newest.second is None:
-        return ""
-    second = view.newest.second
-    if any(spike.start_seconds <= second < spike.end_seconds for spike in view.cell.spikes):
-        return "spike"
-    return "after the spike" if any(s.end_seconds <= second for s in view.cell.spikes) else ""
 
 
 def _to_come(view: RunView) -> str:

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.live.live_line import LiveCell, LiveLine, LivePhase, decode_line
+from lagbench.core.verdict.in_words import summary
 from lagbench.core.verdict.slo import SloResult
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.embedded.kept_log import how_to_account
@@ -20,9 +21,11 @@ from lagbench.project import state_dir
 from lagbench.report.page import content_security_policy, environment, styles, write_report
 from lagbench.results.measure_run import rejudge_run
 
+SUMMARY = "summary.md"
+
 
 def write_junit(folder: RunFolder) -> Path:
-    """Write junit.xml from verdict.json, of each group, and return the run's path.
+    """Write junit.xml and summary.md from verdict.json, of each group; return the run's path.
 
     :raises NotReady: the run has no verdict.
     """
@@ -30,6 +33,8 @@ def write_junit(folder: RunFolder) -> Path:
         write_junit(folder.second)
     verdict = folder.read_model(folder.verdict, Verdict)
     folder.write_text(folder.junit, junit_xml(verdict))
+    manifest = folder.read_json(folder.manifest) if folder.manifest.exists() else {}
+    folder.write_text(SUMMARY, summary(verdict, manifest))
     return folder.junit
 
 

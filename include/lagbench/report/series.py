@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.clocks import ClockSet, clock_set, on_recorders_clock
+from lagbench.core.live.run_state import EVENTS
 from lagbench.core.measures.evidence.lag_readings import BIN_NS, GAP_SECONDS, LagSeries
 from lagbench.core.measures.evidence.observed_group import observed_members
 from lagbench.core.measures.evidence.pod_timeline import by_life, pod_timelines
@@ -222,17 +223,12 @@ def _records(folder: RunFolder, kinds: tuple[str, ...]) -> list[TelemetryRecord]
 
 
 def _phases(records: Iterable[TelemetryRecord], origin_at: int) -> Iterator[Event]:
-    began: dict[str, int] = {}
     for record in records:
-        if not isinstance(record, Phase):
-            continue
-        if record.state == "started":
-            began[record.name] = record.at
-        elif record.name in began:
-            start, end = (
-                _milliseconds(at, origin_at) for at in (began.pop(record.name), record.at)
-            )
-            yield {"name": record.name.replace("_", " "), "start": start, "end": end}
+        if isinstance(record, Phase) and record.name in EVENTS:
+            state, text = EVENTS[record.name]
+            if record.state == state:
+                at = _milliseconds(record.at, origin_at)
+                yield {"name": text, "start": at, "end": at}
 
 
 def _pods(

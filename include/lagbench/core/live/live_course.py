@@ -13,6 +13,7 @@ import numpy as np
 from lag_scaler.offsets import NO_OFFSET, OffsetHistory, ages
 from lag_scaler.offsets import GroupSample as SampledGroup
 from lagbench.core.live.live_line import LiveAction, LiveCell, LiveLine, LivePhase, SloStanding
+from lagbench.core.live.run_state import state_of
 from lagbench.core.live.slo_standings import Standings
 from lagbench.core.measures.evidence.lag_readings import GAP_SECONDS, lag_of
 from lagbench.core.measures.model import NANOSECONDS
@@ -72,6 +73,7 @@ class Course:
         self._batch: tuple[int, SparkBatch] | None = None
         self._replicas: tuple[int, ReplicaSample] | None = None
         self._started_at: int | None = None
+        self._task, self._spikes, self._planned_seconds = "", cell.spikes, cell.planned_seconds
         self._phases: list[LivePhase] = []
         self._actions: list[LiveAction] = []
         self._shown: dict[str, SloStanding] = {}
@@ -113,6 +115,8 @@ class Course:
     def take_phase(self, phase: LivePhase) -> None:
         """Add a phase of the run."""
         self._phases.append(phase)
+        if phase.state == "started":
+            self._task = phase.name
 
     def line(self, now: int, *, verdict: str | None = None, is_last: bool = False) -> LiveLine:
         """Return the line of ``now``; what has happened is in it once."""
@@ -122,11 +126,18 @@ class Course:
         processed = self._processed(now)
         if self._commits is not None:
             processed = self._commits.per_second if is_lag_known else None
+        second = _rounded(
+            None if self._started_at is None else (now - self._started_at) / NANOSECONDS
+        )
         line = LiveLine(
             at=now,
             run=self._cell,
-            second=_rounded(
-                None if self._started_at is None else (now - self._started_at) / NANOSECONDS
+            second=second,
+            state=state_of(
+                self._task,
+                second=second,
+                spikes=self._spikes,
+                planned_seconds=self._planned_seconds,
             ),
             lag=lag.total if is_lag_known else None,
             lag_by_partition=lag.by_partition if is_lag_known else None,

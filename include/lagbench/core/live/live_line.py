@@ -75,6 +75,7 @@ class LiveLine(msgspec.Struct, kw_only=True, omit_defaults=True):
     at: int
     run: LiveCell | None = None  # in the first line only
     second: float | None = None  # of the stream; None: it has not started
+    state: str | None = None  # what the run does, in words
     lag: int | None = None  # of all partitions, in messages
     lag_by_partition: list[int | None] | None = None  # by number of the partition
     time_lag_seconds: float | None = None  # age of the oldest message that is not committed

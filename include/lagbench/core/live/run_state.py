@@ -32,6 +32,15 @@ _STATES = {
 }
 """By the task that begins it; under load the stream decides."""
 
+EVENTS = {
+    "inject_spike": ("started", "load starts"),
+    "traffic_finished": ("finished", "planned load ends"),
+    "lag_at_rest": ("finished", "lag at rest"),
+    "replicas_settled": ("finished", "replicas at rest"),
+    "fence_run": ("started", "end of the topics"),
+}
+"""What happens when a task begins or ends, for a chart; a wait has its event at its end."""
+
 _UNDER_LOAD = ("lag_builds_up", "traffic_finished")
 
 

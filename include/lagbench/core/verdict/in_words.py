@@ -29,6 +29,8 @@ def _sentences(verdict: Verdict) -> Iterator[str]:
         yield f"{len(failed)} of {len(judged)} SLOs with a limit fail: {named}{more}."
     elif verdict.status == "pass":
         yield f"All {len(judged)} SLOs with a limit hold{_closest(judged)}."
+    elif verdict.invalid:
+        yield "Invalid: the run measured something else than planned. Run it again."
     elif verdict.deciding:
         yield f"Undetermined, which is not a pass: {verdict.deciding[0]}."
     for slo in judged:

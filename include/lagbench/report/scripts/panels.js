@@ -93,7 +93,7 @@
       context.globalAlpha = 1;
       context.strokeStyle = lagbench.theme.ink("muted");
       [...events.phases, ...events.marks].forEach((event) => {
-        context.setLineDash(event.end === event.start ? [] : [1, 4]);
+        context.setLineDash(events.phases.includes(event) ? [1, 4] : []);
         context.beginPath();
         context.moveTo(box.x(event.start), box.top);
         context.lineTo(box.x(event.start), box.top + box.height);
@@ -160,7 +160,6 @@
       ({
         episodes: () => trigger(event).name,
         changes: () => "replicas " + event.before + " → " + event.after,
-        phases: () => "phase: " + event.name,
         actions: () => "action: " + event.name,
       })[kind]?.() || event.name;
     const all = KINDS.flatMap((kind) =>

@@ -44,7 +44,7 @@
     const floor = course.cell && course.cell.floor_replicas;
     const isAtFloor = Boolean(read) && read.ready === floor && read.desired === floor;
     return [
-      ["phase", phase ? phase.name.replaceAll("_", " ") + (phase.end === null && phase.progress ? `: ${phase.progress}` : "") : "–"],
+      ["state", course.newest.state ? course.newest.state + (phase && phase.end === null && phase.progress ? `: ${phase.progress}` : "") : "–"],
       ["lag", number(newest.lag)],
       ["time lag of the oldest message", number(newest.timeLag, " s")],
       ["replicas ready of desired", share(newest.ready, newest.desired)],
@@ -94,7 +94,7 @@
     const origin = live.origin(course);
     byId("since").textContent = `Seconds since ${origin.name}.`;
     const second = (at) => `${((at - origin.at) / 1000).toFixed(1)} s`;
-    const phases = course.phases.map((one) => [one.start, `${one.name.replaceAll("_", " ")}${one.failed ? ": failed" : ""}`]);
+    const phases = course.phases.map((one) => [one.start, `task ${one.name.replaceAll("_", " ")}${one.failed ? ": failed" : ""}`]);
     const actions = course.actions.map((one) => [one.start,
       `action ${one.name}${one.targets.length ? ` on ${one.targets.join(", ")}` : ""}${one.error ? `: ${one.error}` : ""}`]);
     return [...phases, ...actions].sort((a, b) => b[0] - a[0]).map(([at, text]) => element("li", `${second(at)}: ${text}`));
