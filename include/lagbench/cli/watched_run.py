@@ -72,7 +72,7 @@ class RunView:
 
     @property
     def state(self) -> str:
-        """What the run is doing, in words."""
+        """The state of the run, in words."""
         if self.cell is None:
             return state_of(self.phase)
         second = None if self.newest is None else self.newest.second

@@ -39,7 +39,7 @@ EVENTS = {
     "replicas_settled": ("finished", "replicas at rest"),
     "fence_run": ("started", "end of the topics"),
 }
-"""What happens when a task begins or ends, for a chart; a wait has its event at its end."""
+"""Events for a chart, at the begin or the end of a task; a wait has its event at its end."""
 
 _UNDER_LOAD = ("lag_builds_up", "traffic_finished")
 
