@@ -109,15 +109,11 @@ class RunSeries:
 def read_series(folder: RunFolder, measures: Measures) -> RunSeries:
     """Read the tables of ``folder``; missing tables give empty series."""
     load = measures.load
-    origin_at, origin_name = next(
-        (at, name)
-        for at, name in (
-            (load.first_spike_started_at, "the spike"),
-            (load.stream_started_at, "the stream's start"),
-            (measures.measured_from_at or 0, "the start of the measurement"),
-        )
-        if at is not None
-    )
+    origin_at, origin_name = load.origin_at, "the spike"
+    if origin_at is None:
+        origin_at, origin_name = measures.measured_from_at or 0, "the start of the measurement"
+    elif load.first_spike_started_at is None:
+        origin_name = "the stream's start"
     stamped = _records(folder, _DRAWN_KINDS)
     clocks = clock_set(stamped, measures.fidelity)
     drawn = on_recorders_clock(stamped, clocks)

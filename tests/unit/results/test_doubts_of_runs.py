@@ -360,7 +360,7 @@ def test_other_owners_than_the_pods_report_are_named(run: TamperedRun) -> None:
 
 
 def scaled_by_hand(run: TamperedRun) -> None:
-    """Let a person scale to 4 at +8.5 s, before the sync that would have done it."""
+    """Let a person scale to 4 half a second into the spike, before the sync that would have done it."""
     first = run.records("scaled")[0]["at"]
     run.edit_records(lambda r: None if r["at"] == first else r, "scaled")
     by_hand = {"at": run.at(8.5), "manager": "kubectl"}
@@ -376,7 +376,7 @@ def test_a_person_who_scales_is_no_policy(run: TamperedRun) -> None:
     check(run, {"run": OPEN, "doubts": {"other_author"}}, scaled_by_hand)
 
     (doubt,) = run.measure().doubts
-    assert doubt.text == "1 to 4 replicas at +8.5 s: written by kubectl, not by the policy"
+    assert doubt.text == "1 to 4 replicas at +0.5 s: written by kubectl, not by the policy"
     verdict = run.judge()
     assert slo(verdict, "flips").reason.endswith("in doubt: other_author")
     assert {result.name for result in verdict.slos if result.status == PASS} == IDENTITY

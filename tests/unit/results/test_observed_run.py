@@ -273,7 +273,7 @@ def test_a_recreated_topic_is_judged_and_noted(tmp_path: Path) -> None:
 
     assert verdict.status == "pass", verdict.reasons
     assert measures.load.spike_rate_per_second == pytest.approx(300, rel=0.05)
-    assert any(re.search(r" 4 partitions .*\+20\.0 s", note) for note in verdict.notes)
+    assert [n for n in verdict.notes if re.search(r" 4 partitions .*-20\.0 s", n)], verdict.notes
 
 
 def test_without_two_readings_nothing_is_measured(tmp_path: Path) -> None:

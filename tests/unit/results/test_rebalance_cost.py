@@ -57,7 +57,7 @@ def test_a_stop_that_is_no_scale_step_fails(content: RunContent, tmp_path: Path)
     folder = content.write(tmp_path)
 
     assert slo(folder, STANDS).status == "fail"
-    assert "at +66.0 s" in slo(folder, STANDS).reason
+    assert "at +46.0 s" in slo(folder, STANDS).reason
 
 
 def test_the_partition_that_stood_longest_is_known(content: RunContent, tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ def observation_notes(run: RunEvidence, found: Measures) -> Iterator[str]:
     elif not found.load.spikes:
         yield "no period of the load was above the capacity of the pods at the floor: no spike"
     gaps = gaps_between(run.lag.known_at, found.measured_from_at, until_at)
-    yield gaps_text("total lag", gaps, found.measured_from_at)
+    yield gaps_text("total lag", gaps, found.load.origin_at or found.measured_from_at)
     yield _rebalances(found)
     yield from _members(run, until_at)
 

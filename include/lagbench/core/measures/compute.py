@@ -56,7 +56,7 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
         raise NotReady(f"run {run_id} has no telemetry: nothing can be measured")
     group = replica_group(run, from_at, until_at)
     rebalances, stood_still = rebalance_measures(run, group, from_at, until_at)
-    window = Window(from_at, until_at, group.changes)
+    window = Window(from_at, until_at, group.changes, run.load.origin_at)
     drain = _drain(run, until_at)
     accounting = _accounting(run)
     found = Measures(

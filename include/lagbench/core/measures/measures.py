@@ -80,8 +80,8 @@ class Measures(MeasureModel):
         return {name: of for name, of in content.items() if name not in gone} | {"doubts": doubts}
 
     def moment(self, at: int | None) -> str:
-        """Return an instant as seconds after the start of the stream."""
-        origin = self.load.stream_started_at
+        """Return an instant as seconds after the load's origin, the first spike."""
+        origin = self.load.origin_at
         if at is None or origin is None:
             return "at an unknown instant"
         return f"at {(at - origin) / NANOSECONDS:+.1f} s"

@@ -213,7 +213,7 @@ def _crossed(given: ReactionInput, step_at: int, threshold: float | None) -> Sta
         return Stamp(None, None, "no threshold to cross")
     crossing = first_crossing(given.lag, step_at, threshold)
     if crossing is None or crossing.at > given.until_at:
-        gaps = gaps_text("total lag", given.lag_gaps, given.load.stream_started_at)
+        gaps = gaps_text("total lag", given.lag_gaps, given.load.origin_at)
         note = f"no sample of total lag is above {threshold:g}"
         return Stamp(None, None, f"{note}; {gaps}" if gaps else note)
     how = "interpolated between two samples" if crossing.is_interpolated else "first sample"

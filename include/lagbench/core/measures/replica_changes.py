@@ -163,7 +163,7 @@ def baseline_at_floor(
     if not off:
         gaps = replica_gaps(records, stream_started_at, end)
         if gaps:
-            return None, gaps_text("replicas", gaps, stream_started_at)
+            return None, gaps_text("replicas", gaps, first_spike_started_at or stream_started_at)
         return True, f"{len(samples)} samples before the spike, all with {named} replicas"
     (first_at, first_spec) = off[0]
     off_samples = [spec for _, spec in samples if spec not in floors]

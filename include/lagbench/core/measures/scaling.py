@@ -135,7 +135,9 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
         surplus_pods=extra.pods,
         surplus_pods_idle=extra.is_idle,
         surplus_text=extra.text,
-        gaps_text=gaps_text("replicas", replica_gaps(run.records, from_at, until_at), from_at),
+        gaps_text=gaps_text(
+            "replicas", replica_gaps(run.records, from_at, until_at), run.load.origin_at or from_at
+        ),
         unwatched_text=unwatched,
         seen_pod_minutes=None if seen_seconds is None else seen_seconds / 60,
         pod_minutes_after=None if seconds_after is None else seconds_after / 60,

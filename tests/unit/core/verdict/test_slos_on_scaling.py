@@ -28,7 +28,7 @@ def test_flips_of_both_causes_count_and_the_first_is_said() -> None:
     found = result(judge(changed("scaling", changes=changes, **scaling), SLOS), "flips")
 
     assert (found.status, found.value) == ("fail", 3)
-    assert "+34.3 s: 2 to 6 by hpa" in found.reason
+    assert "+14.3 s: 2 to 6 by hpa" in found.reason
     assert "2 of 3" in found.reason
 
 

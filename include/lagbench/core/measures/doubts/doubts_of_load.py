@@ -144,7 +144,7 @@ def late_at_the_client(run: RunEvidence, _window: Window) -> Iterator[str]:
     if not any(start <= at <= end + NANOSECONDS for at in reported):
         silent = [Gap(start, end)]
     if silent:
-        text = gaps_text("the producer", silent, start).replace("reading", "report")
+        text = gaps_text("the producer", silent, run.load.origin_at).replace("reading", "report")
         yield f"the load that Kafka received is unknown: {text}"
 
 
@@ -182,15 +182,13 @@ def other_log(run: RunEvidence, _window: Window) -> Iterator[str]:
 
 def clock_steps(run: RunEvidence, window: Window) -> Iterator[str]:
     """Yield the clock steps of the measured part; a step may lie just outside."""
-    origin_at = run.load.stream_started_at or window.from_at
     for record in run.records:
         if isinstance(record, ClockStepped):
             reach = abs(round(record.step_seconds * NANOSECONDS)) + NANOSECONDS
             if window.from_at - reach <= record.at <= window.until_at + reach:
                 yield (
                     f"the clock of {record.source} stepped by {record.step_seconds:+.3f} s"
-                    f" at {(record.at - origin_at) / NANOSECONDS:+.1f} s: instants before and after"
-                    " are not comparable"
+                    f" {window.when(record.at)}: instants before and after are not comparable"
                 )
 
 

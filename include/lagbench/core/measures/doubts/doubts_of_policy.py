@@ -292,14 +292,16 @@ class Window:
     from_at: int
     until_at: int
     changes: Sequence[ReplicaChange]
+    origin_at: int | None = None  # of the load; None: the window begins there
 
     def holds(self, at: int) -> bool:
         """Return whether ``at`` is measured."""
         return self.from_at <= at <= self.until_at
 
     def second(self, at: int) -> str:
-        """Return an instant in seconds after the stream's start."""
-        return f"{(at - self.from_at) / NANOSECONDS:+.1f} s"
+        """Return an instant in seconds after the load's origin, the first spike."""
+        origin = self.from_at if self.origin_at is None else self.origin_at
+        return f"{(at - origin) / NANOSECONDS:+.1f} s"
 
     def when(self, at: int) -> str:
         """Return it with its preposition."""

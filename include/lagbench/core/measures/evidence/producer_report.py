@@ -167,6 +167,12 @@ class LoadWindow(MeasureModel):
     planned_until_at: int | None = None  # the end of the planned window, without the tail
     spike_windows: tuple[SpikeWindow, ...] = ()
 
+    @property
+    def origin_at(self) -> int | None:
+        """The first spike, else the stream's start: instants are named in seconds after it."""
+        first = self.first_spike_started_at
+        return self.stream_started_at if first is None else first
+
 
 def load_window(
     records: Sequence[TelemetryRecord],
