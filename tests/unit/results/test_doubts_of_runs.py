@@ -360,7 +360,7 @@ def test_other_owners_than_the_pods_report_are_named(run: TamperedRun) -> None:
 
 
 def scaled_by_hand(run: TamperedRun) -> None:
-    """Let a person scale to 4 half a second into the spike, before the sync that would have done it."""
+    """Let a person scale to 4 half a second into the spike, before the next sync would."""
     first = run.records("scaled")[0]["at"]
     run.edit_records(lambda r: None if r["at"] == first else r, "scaled")
     by_hand = {"at": run.at(8.5), "manager": "kubectl"}
