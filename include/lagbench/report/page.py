@@ -18,6 +18,8 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.simulation.prediction import Residual, RunPrediction, residuals
+from lagbench.core.verdict.in_words import in_words
+from lagbench.core.verdict.slo import SloStatus
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.report.next_steps import next_steps
 from lagbench.report.series import RunSeries, data_block, read_series
@@ -79,7 +81,9 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         residuals=_residuals(prediction, measures),
         gate_class=GATE_CLASSES,
         slos=sorted(verdict.slos, key=lambda slo: STATUSES.index(slo.status)),
-        tiles=tiles(measures),
+        tiles=tiles(measures, verdict),
+        sentences=in_words(verdict),
+        knows_rebalances=knows_rebalances(measures),
         named=NAMED,
         next_steps=next_steps(
             measures, verdict, manifest.get("conf") or {}, is_second=folder.is_second
@@ -237,19 +241,33 @@ def _read(path: str) -> str:
 
 
 class Tile(NamedTuple):
-    """One number of the run with its unit, and what it is."""
+    """One number of the run with its unit, what it is, and how it stands to its limit."""
 
     value: str
     title: str
     note: str = ""
+    limit: str = ""
+    status: SloStatus = "not_judged"
 
 
-def tiles(measures: Measures) -> list[Tile]:
-    """Return the tiles in the order of the page; a measure that the run lacks is a dash."""
-    return [
-        Tile(_value(name, measures), NAMED[name].title, note(measures))
-        for name, note in _SHOWN.items()
-    ]
+def tiles(measures: Measures, verdict: Verdict) -> list[Tile]:
+    """Return the tiles, judged ones first; a measure that the run lacks is a dash."""
+    slos = {slo.name: slo for slo in verdict.slos}
+    found = []
+    for name, note in _SHOWN.items():
+        value, slo = _value(name, measures), slos.get(name)
+        if name == "flips" and measures.scaling.max_replicas is None:
+            found.append(Tile("–", NAMED[name].title, "the replicas were not observed"))
+            continue
+        is_judged = slo is not None and slo.status != "not_judged"
+        limit, status = (slo.threshold, slo.status) if slo and is_judged else ("", "not_judged")
+        found.append(Tile(value, NAMED[name].title, note(measures), limit, status))
+    return sorted(found, key=lambda tile: tile.status == "not_judged")
+
+
+def knows_rebalances(measures: Measures) -> bool:
+    """Return whether members were reported; those of an own consumer are not."""
+    return measures.accounting_level is None or measures.observation is not None
 
 
 def _value(name: str, measures: Measures) -> str:
@@ -275,7 +293,10 @@ def _dip(measures: Measures) -> str:
     window = max(steps, key=lambda step: step[0])[1] if steps else None
     deepest = "deepest" if window is None else f"deepest, in a {window:g} s window"
     area = _value("rebalance_area_seconds", measures)
-    return f"{deepest}; {area} of work; {found.after_start} rebalances"
+    count = f"{found.after_start} rebalances"
+    if not knows_rebalances(measures):
+        count = "rebalances were not measured: an own consumer does not report them"
+    return f"{deepest}; {area} of work; {count}"
 
 
 def _pod_time(measures: Measures) -> str:

@@ -17,6 +17,8 @@ from lagbench.core.measures.evidence.observed_group import Observation
 from lagbench.core.measures.evidence.played_actions import PlayedAction
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.telemetry.records_of_recorder import HpaSample, KubeEvent
+from lagbench.core.verdict.slo import Slo
+from lagbench.core.verdict.verdict import Verdict
 from lagbench.report.page import tiles
 from lagbench.report.series import PodRow, RunSeries, Series, data_block, read_series, said
 from lagbench.results.measure_run import measure_run
@@ -283,6 +285,30 @@ def test_what_the_autoscaler_said_stands_in_order_of_time() -> None:
     ]
 
 
+NO_VERDICT = Verdict(run_id="r", status="pass", reasons=(), slos=())
+
+
+def test_judged_tiles_come_first_with_their_limit(measures: Measures) -> None:
+    """What nobody asked for has no colour."""
+    judged = Slo("drain_seconds", "Lag drain", 60, "s").compare(70, "x")
+
+    first, *others = tiles(measures, NO_VERDICT.model_copy(update={"slos": (judged,)}))
+
+    assert (first.status, first.limit) == ("fail", "at most 60 s")
+    assert {tile.status for tile in others} == {"not_judged"}
+
+
+def test_what_was_not_measured_is_not_zero(measures: Measures) -> None:
+    """Flips without a reading of the replicas, rebalances of a consumer that reports none."""
+    unseen = measures.scaling.model_copy(update={"max_replicas": None, "flips": 0})
+    own = measures.model_copy(update={"scaling": unseen, "accounting_level": "commits"})
+
+    shown = {tile.title: tile for tile in tiles(own, NO_VERDICT)}
+
+    assert shown[NAMED["flips"].title].value == "–"
+    assert "not measured" in shown[NAMED["rebalance_dip_percent"].title].note
+
+
 def test_the_dip_names_the_window_of_the_deepest_scale_step(measures: Measures) -> None:
     """At a low rate it is wider than 1 s; a death is no scale step, and no width is made up."""
     title = NAMED["rebalance_dip_percent"].title
@@ -293,7 +319,7 @@ def test_the_dip_names_the_window_of_the_deepest_scale_step(measures: Measures) 
             one.model_copy(update=dict(zip(names, step, strict=True))) for step in steps
         )
         found = measures.rebalances.model_copy(update={"episodes": episodes})
-        shown = tiles(measures.model_copy(update={"rebalances": found}))
+        shown = tiles(measures.model_copy(update={"rebalances": found}), NO_VERDICT)
         return next(tile.note for tile in shown if tile.title == title)
 
     deep = note((10.0, 1.0, "scale_up"), (30.0, 2.5, "scale_down"), (90.0, 5.0, "pod_death"))

@@ -25,12 +25,12 @@ def verdict(status: str, *slos: SloResult, reasons: tuple[str, ...] = ()) -> Ver
     [
         (
             verdict("pass", REACTION.compare(30, "x"), STANDSTILL.compare(4.5, "x")),
-            ["All 2 SLOs with a limit hold", "Standstill 4.5 s of at most 5 s (10% left)"],
+            ["All 2 SLOs with a limit hold", "Standstill 4.5 s of at most 5 s (10 % left)"],
         ),
         # The edge of the measurement error counts.
         (
             verdict("pass", REACTION.compare(45, "x", high=81), STANDSTILL.compare(4, "x")),
-            ["Scale-out reaction 45.0 s of at most 90 s (10% left)"],
+            ["Scale-out reaction 45.0 s of at most 90 s (10 % left)"],
         ),
         (verdict("pass", LOST.compare(0, "x")), ["All 1 SLOs with a limit hold."]),
         (
