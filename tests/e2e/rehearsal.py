@@ -145,7 +145,10 @@ class Rehearsal:
         wait_until(is_there, f"phase {name} {state}", limit_seconds=limit_seconds)
 
     def processes(self, part: str = "") -> list[psutil.Process]:
-        """Return the processes of this home whose command line holds ``part``."""
+        """Return the processes of this home whose command line holds ``part``.
+
+        That of the warm interpreter names the modules that it has loaded: ask for ``-m module``.
+        """
         state = str(self.root / "state")
         found = []
         for process in psutil.process_iter():

@@ -32,12 +32,12 @@ def test_killed_consumers_lose_nothing(rehearsal: Rehearsal) -> None:
     """SIGKILL in mid-spike and near the end: none lost, repeated work named, the run judged."""
     process = rehearsal.start_run(SHORT, options=KEEP)
     rehearsal.wait_for_phase("traffic_finished")
-    consumers = rehearsal.processes("lagbench.programs.consumer")
+    consumers = rehearsal.processes("-m lagbench.programs.consumer")
     victim = min(consumers, key=lambda consumer: consumer.create_time())
     pod = victim.environ()["POD_NAME"]
     victim.send_signal(signal.SIGKILL)
     rehearsal.wait_for_phase("stop_tail", "finished")
-    (last,) = rehearsal.processes("lagbench.programs.consumer")
+    (last,) = rehearsal.processes("-m lagbench.programs.consumer")
     last.send_signal(signal.SIGKILL)  # the run waits for the dead member's session to end
     code = rehearsal.finish(process)
 

@@ -191,9 +191,8 @@ def running_airflow(shop: Shop, folder: Path) -> Iterator[Airflow]:
         # A busy machine: without this a task that is silent for long is given up.
         patch.setenv("AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT", "600")
         give_database(state_dir)
-        server = airflow_server.start_server(
-            state_dir, shop.connections, port=free_port(), limit_seconds=START_LIMIT_SECONDS
-        )
+        patch.setattr(airflow_server, "READY_LIMIT_SECONDS", START_LIMIT_SECONDS)
+        server = airflow_server.start_server(state_dir, shop.connections, port=free_port())
         root = psutil.Process(server.pid)
         try:
             yield Airflow(server, state_dir)

@@ -66,7 +66,8 @@ def _closest(judged: list[SloResult]) -> str:
     if not shares:
         return ""
     share, slo = max(shares, key=lambda one: one[0])
-    return f"; the closest: {slo.title} {slo.value_text} of {slo.threshold} ({(1 - share) * 100:.0f} % left)"
+    left = f"{(1 - share) * 100:.0f} % left"
+    return f"; the closest: {slo.title} {slo.value_text} of {slo.threshold} ({left})"
 
 
 def summary(verdict: Verdict, manifest: Mapping[str, Any]) -> str:
