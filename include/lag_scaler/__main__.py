@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lag_scaler.options import ScalerOptions, parse_options
-from pod_program.errors import ExitCode
+from pod_program.exit_codes import ExitCode
 from pod_program.json_log import log_as_json
 from pod_program.program import run_program
 from pod_program.shown import cut

@@ -6,8 +6,9 @@ Errors of client libraries are mapped to these once, in ``lagbench.adapters``, a
 from __future__ import annotations
 
 from pod_program import errors as of_all_pods
+from pod_program import exit_codes
 
-ExitCode = of_all_pods.ExitCode
+ExitCode = exit_codes.ExitCode
 LagbenchError = of_all_pods.LagbenchError
 NotReady = of_all_pods.NotReady
 WrongInput = of_all_pods.WrongInput

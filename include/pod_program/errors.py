@@ -8,23 +8,13 @@ A message has up to four parts: what was tried, what was seen, what is allowed, 
 
 from __future__ import annotations
 
-from enum import IntEnum
 from pathlib import PurePath
 
+from pod_program.exit_codes import ExitCode
 from pod_program.shown import cut, shown
 
 _MOST_OF_A_PLACE = 400
 _MOST_OF_WHAT_IS_ALLOWED = 3000
-
-
-class ExitCode(IntEnum):
-    """The exit codes of the ``lagbench`` command."""
-
-    PASS = 0
-    SLO_FAILED = 1
-    WRONG_INPUT = 2
-    NOT_READY = 3
-    UNDETERMINED = 4
 
 
 class LagbenchError(Exception):

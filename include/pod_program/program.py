@@ -9,7 +9,8 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-from pod_program.errors import ExitCode, LagbenchError
+from pod_program.errors import LagbenchError
+from pod_program.exit_codes import ExitCode
 
 _log = logging.getLogger("lagbench.programs")
 

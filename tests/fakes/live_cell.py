@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lagbench.core.live.live_line import LiveCell, LiveSpike
 from lagbench.core.live.slo_standings import live_slos
-from lagbench.core.scenario.scenario import Slos
+from lagbench.core.scenario.slo_limits import Slos
 
 
 def live_cell(*spikes: tuple[float, float], slos: Slos | None = None) -> LiveCell:

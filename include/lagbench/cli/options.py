@@ -119,7 +119,7 @@ def slo_limits(settings: Sequence[str]) -> dict[str, Any]:
 
     from lagbench.catalog.catalog import parse_settings
     from lagbench.catalog.strict_yaml import parse_yaml
-    from lagbench.core.scenario.scenario import Slos
+    from lagbench.core.scenario.slo_limits import Slos
 
     given = dict[str, Any]()
     for key, text in parse_settings(settings, where="command line", field="--set").items():

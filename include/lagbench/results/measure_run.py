@@ -11,7 +11,7 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.checks import Check
 from lagbench.core.measures.compute import compute_measures
 from lagbench.core.measures.measures import Measures
-from lagbench.core.scenario.scenario import Slos
+from lagbench.core.scenario.slo_limits import Slos
 from lagbench.core.verdict.verdict import Verdict, judge, with_checks, with_second_group
 from lagbench.errors import LagbenchError, NotReady, WrongInput
 from lagbench.results.history import append_history

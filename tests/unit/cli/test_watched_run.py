@@ -27,7 +27,7 @@ from lagbench.cli.terminal import Terminal
 from lagbench.cli.watched_run import ProgressDisplay, RunView, WatchedRun, panel, sparkline
 from lagbench.core.live.live_line import LiveLine, LivePhase, decode_line, encode_line
 from lagbench.core.measures.evidence.observed_group import Observation
-from lagbench.core.scenario.scenario import Slos
+from lagbench.core.scenario.slo_limits import Slos
 from lagbench.errors import ExitCode, NotReady, WrongInput
 from lagbench.programs.live.run_follower import LiveFile, is_followed
 

@@ -19,7 +19,7 @@ from lagbench.core.live.live_line import LiveCell, LiveLine, LiveSlo, encode_lin
 from lagbench.core.measures.doubts.doubts_of_policy import EVERYTHING, Doubt
 from lagbench.core.measures.evidence.observed_group import Observation
 from lagbench.core.scenario.consumer_kinds import level_of
-from lagbench.core.scenario.scenario import Slos
+from lagbench.core.scenario.slo_limits import Slos
 from lagbench.core.verdict.slo import SloResult, SloStatus
 from lagbench.core.verdict.verdict import Verdict, judge
 from lagbench.errors import NotReady

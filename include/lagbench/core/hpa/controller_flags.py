@@ -50,6 +50,11 @@ class ControllerFlags:
         return self.sync_seconds is not None or self.tolerance is not None
 
 
+def is_within_tolerance(ratio: float, tolerance: float) -> bool:
+    """Return whether a usage ratio is so near to one that nothing should change."""
+    return 1.0 - tolerance <= ratio <= 1.0 + tolerance
+
+
 def controller_flags(manifest: Mapping[str, Any], *, where: str) -> ControllerFlags:
     """Return the flags that a ScaledObject or an HPA sets for itself.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import ceil, inf, isfinite, nan
 from typing import Any
 
+from lagbench.core.hpa.controller_flags import is_within_tolerance
 from lagbench.core.hpa.hpa_object import ExternalMetric, ResourceMetric
 from lagbench.core.kubernetes_values import NS_PER_SECOND, parse_instant_ns, parse_milli
 
@@ -31,11 +32,6 @@ class MetricFailure:
 
     reason: str  # FailedGetExternalMetric, FailedGetResourceMetric, ...
     message: str
-
-
-def is_within_tolerance(ratio: float, tolerance: float) -> bool:
-    """Return whether a usage ratio is so near to one that nothing should change."""
-    return 1.0 - tolerance <= ratio <= 1.0 + tolerance
 
 
 def propose_external(

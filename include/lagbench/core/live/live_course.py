@@ -18,7 +18,7 @@ from lagbench.core.live.slo_standings import Standings
 from lagbench.core.measures.evidence.lag_readings import GAP_SECONDS, lag_of
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.policy.policy_limits import PolicyLimits
-from lagbench.core.scenario.scenario import Slos
+from lagbench.core.scenario.slo_limits import Slos
 from lagbench.core.telemetry.records_of_programs import (
     ActionEnded,
     ActionStarted,

@@ -23,7 +23,7 @@ from lagbench.core.measures.reaction import worst_reaction
 from lagbench.core.measures.reaction_stamps import ReactionInput
 from lagbench.core.measures.replica_changes import baseline_at_floor, replica_changes
 from lagbench.core.policy.policy_limits import PolicyLimits
-from lagbench.core.scenario.scenario import Slos
+from lagbench.core.scenario.slo_limits import Slos
 from lagbench.core.telemetry.records import TelemetryRecord
 from lagbench.core.telemetry.records_of_programs import (
     PartitionsAssigned,

@@ -20,7 +20,7 @@ from lagbench.core.measures.rate_dip import NO_WORK_REASONS, RECOVERED_SHARE
 from lagbench.core.measures.rebalance_episodes import RebalanceEpisode
 from lagbench.core.measures.scaling import Scaling
 from lagbench.core.measures.standstill import COSTS_PER_LIMIT
-from lagbench.core.scenario.scenario import Slos
+from lagbench.core.scenario.slo_limits import Slos
 from lagbench.core.verdict.accounting_slos import count_of_messages, failed_messages
 from lagbench.core.verdict.slo import Slo, SloResult, slo_of
 from lagbench.shared_with_spark import message_classes

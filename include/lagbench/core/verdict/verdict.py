@@ -26,7 +26,7 @@ from lagbench.core.measures.evidence.group_strangers import GroupStranger
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import MeasureModel
 from lagbench.core.scenario.consumer_kinds import kind_of, knows_work, level_of
-from lagbench.core.scenario.scenario import Slos
+from lagbench.core.scenario.slo_limits import Slos
 from lagbench.core.verdict.accounting_slos import unsettled_end
 from lagbench.core.verdict.slo import SECOND_GROUP_PREFIX, SloResult, slo_of
 from lagbench.core.verdict.slos import RESTS_ON, slo_results

@@ -30,7 +30,7 @@ from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.core.telemetry.records_of_recorder import ClockOffset
 from lagbench.core.workload_state import is_ready
 from lagbench.errors import NotReady
-from lagbench.programs.recorder.pod_watch import SourceThread
+from lagbench.programs.recorder.grid_sampler import SourceThread
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient

@@ -36,7 +36,8 @@ from lagbench.core.telemetry.records_of_recorder import (
     UsageSample,
 )
 from lagbench.errors import NotReady, WrongInput
-from lagbench.programs.recorder.pod_watch import ObjectWatch, Read, present
+from lagbench.programs.recorder.grid_sampler import Read
+from lagbench.programs.recorder.pod_watch import ObjectWatch, present
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")

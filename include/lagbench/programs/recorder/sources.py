@@ -27,8 +27,9 @@ from lagbench.core.telemetry.records_of_recorder import What
 from lagbench.errors import NotReady
 from lagbench.programs.clock_watch import ClockWatch
 from lagbench.programs.recorder.cluster_clocks import ClockProbe, ClockSources
+from lagbench.programs.recorder.grid_sampler import GridSampler, Read, SourceThread
 from lagbench.programs.recorder.kafka_readings import GroupReading, LagReading
-from lagbench.programs.recorder.pod_watch import GridSampler, PodWatch, Read, SourceThread
+from lagbench.programs.recorder.pod_watch import PodWatch
 from lagbench.programs.recorder.scaling_watch import (
     EventWatch,
     ReplicaWatch,

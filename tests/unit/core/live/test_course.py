@@ -21,7 +21,7 @@ from lagbench.core.live.live_line import (
     seconds_to_next_line,
 )
 from lagbench.core.policy.policy_limits import PolicyLimits
-from lagbench.core.scenario.scenario import Slos
+from lagbench.core.scenario.slo_limits import Slos
 from lagbench.core.telemetry.records_of_programs import (
     ActionEnded,
     ActionStarted,

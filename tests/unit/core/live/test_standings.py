@@ -8,7 +8,7 @@ from tests.fakes.telemetry import of, pod_seen
 from tests.unit.core.live.test_course import course, lag, replicas, stream_started
 
 from lagbench.core.live.live_line import SloStanding
-from lagbench.core.scenario.scenario import Slos
+from lagbench.core.scenario.slo_limits import Slos
 from lagbench.core.telemetry.records_of_programs import PartitionsAssigned, Record, Scaled
 
 SPIKE = (10.0, 30.0)

@@ -25,7 +25,7 @@ from lagbench.core.measures.checks import (
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import NamedMeasure
 from lagbench.core.measures.spark_measures import SparkMeasures
-from lagbench.core.scenario.scenario import Slos
+from lagbench.core.scenario.slo_limits import Slos
 from lagbench.core.simulation.simulation_measures import COMPARED, SimulationMeasures
 
 SUM_NAMES = {name for wanted in SUMS for name in (*wanted.parts, *wanted.total)}

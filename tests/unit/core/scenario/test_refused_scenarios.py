@@ -21,7 +21,8 @@ from lagbench.core.scenario.consumer_kinds import (
     published_lag_seconds,
 )
 from lagbench.core.scenario.own_consumer import client_pattern, new_variables
-from lagbench.core.scenario.scenario import ConsumerSettings, Scenario, Slos
+from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
+from lagbench.core.scenario.slo_limits import Slos
 
 SCENARIO: dict[str, Any] = {
     "name": "one",

@@ -11,7 +11,7 @@ from tests.fakes.measured_run import changed, quick_spike_measures
 from lagbench.core.measures.doubts.doubts_of_policy import EVERYTHING, Doubt
 from lagbench.core.measures.lag_over_time import NeverDone, Seconds
 from lagbench.core.measures.measures import NAMED, Measures
-from lagbench.core.scenario.scenario import Slos
+from lagbench.core.scenario.slo_limits import Slos
 from lagbench.core.verdict.slo import SloResult, slo_of
 from lagbench.core.verdict.verdict import (
     CHECKS,

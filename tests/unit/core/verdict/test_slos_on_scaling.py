@@ -11,7 +11,7 @@ from tests.fakes.measured_run import changed, quick_spike_measures, result
 from lagbench.core.measures.evidence.observed_group import Observation
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.rate_dip import NOTHING_TO_DO
-from lagbench.core.scenario.scenario import Slos
+from lagbench.core.scenario.slo_limits import Slos
 from lagbench.core.verdict.slo import SloResult
 from lagbench.core.verdict.slos import slo_results
 from lagbench.core.verdict.verdict import judge

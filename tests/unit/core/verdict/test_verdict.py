@@ -8,7 +8,7 @@ from tests.fakes.measured_run import changed, quick_spike_measures, result
 
 from lagbench.core.measures.accounting.accounting import BadMessageGroup
 from lagbench.core.measures.measures import Measures
-from lagbench.core.scenario.scenario import Slos
+from lagbench.core.scenario.slo_limits import Slos
 from lagbench.core.verdict.verdict import exit_code, judge
 from lagbench.errors import ExitCode
 

@@ -14,7 +14,7 @@ from lagbench.core.measures.accounting.accounting import (
 )
 from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.consumer_kinds import level_of
-from lagbench.core.scenario.scenario import Slos
+from lagbench.core.scenario.slo_limits import Slos
 from lagbench.core.verdict.verdict import judge
 
 GOOD = quick_spike_measures()

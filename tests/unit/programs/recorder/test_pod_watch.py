@@ -17,7 +17,8 @@ from lagbench.adapters.kube.kube_client import Event
 from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.core.telemetry.records_of_recorder import LagSample, PodSeen, PodsListed, ReadGap
 from lagbench.errors import NotReady
-from lagbench.programs.recorder.pod_watch import GridSampler, ObjectWatch, PodWatch, pod_seen
+from lagbench.programs.recorder.grid_sampler import GridSampler
+from lagbench.programs.recorder.pod_watch import ObjectWatch, PodWatch, pod_seen
 from lagbench.programs.recorder.scaling_watch import ReplicaWatch, Scaled
 from lagbench.programs.recorder.sources import GroupObserver, RecordsFile
 from lagbench.results.observed_run import read_records

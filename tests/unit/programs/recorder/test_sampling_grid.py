@@ -21,7 +21,7 @@ from lagbench.programs.recorder.cluster_clocks import (
     ask_endpoint,
     node_clocks,
 )
-from lagbench.programs.recorder.pod_watch import GridSampler, Read
+from lagbench.programs.recorder.grid_sampler import GridSampler, Read
 from pod_program.http_endpoint import HttpEndpoint, probe_routes
 
 MS = 1_000_000

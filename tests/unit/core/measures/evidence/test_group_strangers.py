@@ -16,7 +16,8 @@ from lagbench.core.measures.evidence.group_strangers import (
     group_strangers,
     with_pods_of_members,
 )
-from lagbench.core.scenario.scenario import ConsumerSettings, Slos
+from lagbench.core.scenario.scenario import ConsumerSettings
+from lagbench.core.scenario.slo_limits import Slos
 from lagbench.core.telemetry.records import TelemetryRecord
 from lagbench.core.telemetry.records_of_programs import (
     PartitionsAssigned,
