@@ -13,7 +13,7 @@ import pytest
 from lagbench.core.clocks import API_SERVER
 from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.core.telemetry.records_of_recorder import ClockOffset, ReadGap, ReplicaSample
-from lagbench.programs.recorder import pod_watch as sampling_grid
+from lagbench.programs.recorder import grid_sampler as sampling_grid
 from lagbench.programs.recorder.cluster_clocks import (
     Ask,
     ClockProbe,
