@@ -158,7 +158,11 @@ class ProgressDisplay(ExitStack):
             return
         if view.cell is not None and not self._has_head:
             self._has_head = True
-            self._console.say(f"{view.cell.scenario} with {view.cell.policy}: {_to_come(view)}")
+            cell, rest = view.cell, ""
+            if cell.settled_seconds is not None:
+                rest = f", replicas at rest after about {cell.settled_seconds:.0f} s as predicted"
+            load = f"load for {cell.planned_seconds:.0f} s"
+            self._console.say(f"{cell.scenario} with {cell.policy}: {load}{rest}")
         is_due = elapsed - self._last_line >= PLAIN_LINE_EVERY_SECONDS
         cells = "  ".join(f"{name} {value}" for name, value in _cells(view) if value != "–")
         text = f"{view.state:<30} {view.progress or cells}".rstrip()
