@@ -11,6 +11,8 @@ from lagbench.errors import NotReady, WrongInput
 
 def _checkout() -> Path | None:
     here = Path(__file__).resolve()
+    if (here.parent / "_project").is_dir():  # a wheel, perhaps below the user's own project
+        return None
     return next((f for f in here.parents if (f / "pyproject.toml").is_file()), None)
 
 

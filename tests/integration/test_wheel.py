@@ -36,6 +36,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = ("--wheel", "--no-build-isolation", "--python", sys.executable, "-o", folder)
     for project in (source, source / "plugins"):
         subprocess.run([UV, "build", "--quiet", *options, project], check=True)
+    # A venv usually lies in a project of its user's, which is no checkout of lagbench.
+    (folder / "pyproject.toml").write_text("[project]\nname = 'mine'\nversion = '1'\n")
     venv.create(folder / "venv", with_pip=False)
     python = folder / "venv" / "bin" / "python"
     install = [UV, "pip", "install", "--quiet", "--no-deps", "--python", python]

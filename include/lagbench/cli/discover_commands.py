@@ -111,10 +111,10 @@ def new(
     ] = False,
 ) -> int:
     """Write a commented scenario with its policy, ready to run and to change."""
-    from lagbench.catalog.catalog_files import catalog_folder
     from lagbench.core.scenario.scenario import Scenario
+    from lagbench.project import PROJECT_ROOT
 
-    catalog = catalog_folder()
+    catalog = PROJECT_ROOT / "include" / "catalog"
     files = {"policy.yaml": "new/policy.yaml", "scenario.yaml": "new/scenario.yaml"}
     if own:
         files |= {

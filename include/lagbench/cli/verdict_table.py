@@ -100,10 +100,10 @@ def print_verdict(console: Terminal, folder: RunFolder) -> ExitCode:
     sentences = in_words(verdict)
     for sentence in sentences:
         console.print(f"  {sentence}")
-    shown = " ".join((*(slo.reason for slo in explained), *sentences))
+    shown = " ".join((*(slo.reason for slo in explained), *sentences)).lower()
     further = () if verdict.status == "pass" else verdict.deciding[len(verdict.invalid) :]
     for reason in (*verdict.judged_without, *further):
-        if reason.split(": ", 1)[-1] not in shown:  # these SLOs' own reasons are above
+        if reason.split(": ", 1)[-1].lower() not in shown:  # these SLOs' own reasons are above
             console.print(f"  {reason}")
     for note in verdict.notes:
         console.print(f"  note: {note}")

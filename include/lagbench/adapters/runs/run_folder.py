@@ -244,7 +244,7 @@ class RunFolder:
 
 def runs_root() -> Path:
     """Return where run folders live: LAGBENCH_RUNS_DIR, else ``runs`` in the project."""
-    return named_folder(RUNS_DIR_VARIABLE, HOME / "runs")
+    return named_folder(RUNS_DIR_VARIABLE, HOME / "runs").absolute()
 
 
 def list_runs(root: Path | None = None) -> list[RunSummary]:

@@ -23,16 +23,18 @@ def in_words(verdict: Verdict) -> tuple[str, ...]:
 def _sentences(verdict: Verdict) -> Iterator[str]:
     judged = [slo for slo in verdict.slos if slo.status != "not_judged"]
     failed = [slo for slo in judged if slo.status == "fail"]
+    if verdict.invalid:
+        yield "Invalid: the run measured something else than planned. Run it again."
     if failed:
         named = "; ".join(f"{slo.title} {_over(slo)}" for slo in failed[:_MOST_NAMED])
         more = f"; and {len(failed) - _MOST_NAMED} more" if len(failed) > _MOST_NAMED else ""
         yield f"{len(failed)} of {len(judged)} SLOs with a limit fail: {named}{more}."
     elif verdict.status == "pass":
         yield f"All {len(judged)} SLOs with a limit hold{_closest(judged)}."
-    elif verdict.invalid:
-        yield "Invalid: the run measured something else than planned. Run it again."
-    elif verdict.deciding:
+    elif verdict.deciding and not verdict.invalid:
         yield f"Undetermined, which is not a pass: {verdict.deciding[0]}."
+    for reason in verdict.judged_without:
+        yield f"{reason[:1].upper()}{reason[1:]}."
     for slo in judged:
         if slo.is_too_close:
             yield (
@@ -89,7 +91,7 @@ def summary(verdict: Verdict, manifest: Mapping[str, Any]) -> str:
     lines = [
         f"### {_MARKS[verdict.status]} {verdict.status.upper()}: {named}",
         "",
-        " ".join(in_words(verdict)),
+        " ".join((*in_words(verdict), *verdict.invalid)),
         "",
         "| | SLO | limit | value |",
         "|---|---|---|---|",

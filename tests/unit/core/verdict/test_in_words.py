@@ -71,6 +71,15 @@ def test_status_margin_and_what_was_not_asked(found: Verdict, said: list[str]) -
     assert [part for part in said if part not in text] == []
 
 
+def test_what_could_not_be_judged_is_said_of_a_pass() -> None:
+    """Commits alone know of no lost message."""
+    found = verdict("pass", REACTION.compare(1, "x")).model_copy(
+        update={"judged_without": ("judged without: lost, zombies",)}
+    )
+
+    assert "Judged without: lost, zombies." in in_words(found)
+
+
 def test_a_run_that_measured_nothing_has_nothing_to_ask() -> None:
     """Missing is not zero."""
     assert not any("Not asked" in one for one in in_words(verdict("pass", P99.unknown("none"))))

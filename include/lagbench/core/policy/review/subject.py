@@ -87,7 +87,9 @@ class Subject:
         """Return a finding; its value is what is written at the field, unless another is given."""
         written = value_at(self.manifest, field)
         if not value:
-            value = shown(written, field) if str(written or "").strip() else "(absent)"
+            is_written = written is not None and bool(str(written).strip())
+            text = str(written).lower() if isinstance(written, bool) else written
+            value = shown(text, field) if is_written else "(absent)"
         usual = {
             "floor": self.spec.floor,
             "ceiling": self.spec.max_replica_count,
