@@ -177,7 +177,7 @@ def _with_policies(scenario: Scenario, file: Path, limits: ConfLimits | None) ->
         if not is_path(policy):
             return policy
         path = resolved(field, file.parent / policy)
-        if limits is not None and not path.is_relative_to(catalog_folder()):
+        if limits is not None and not path.is_relative_to(catalog_folder().resolve()):
             limits.require_folder(field, policy, path)
         return str(path)
 

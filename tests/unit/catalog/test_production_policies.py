@@ -71,6 +71,17 @@ def test_the_run_scales_its_own_consumers(
         assert after["metadata"] == {**before["metadata"], **own, **servers}
 
 
+def test_topics_of_the_lag_scaler_count_too(tmp_path: Path) -> None:
+    """It reads Kafka, and the run would set its topic, too."""
+    address = {"scalerAddress": "lagbench-lag-scaler.lagbench:6000"}
+    of_scaler = {"type": "external", "metadata": {**lag(topic="other")["metadata"], **address}}
+
+    with pytest.raises(WrongInput) as refused:
+        checked_cell("hello", policy=str(production(tmp_path, lag(), of_scaler)))
+
+    assert refused.value.value == "orders, other"
+
+
 @pytest.mark.parametrize("field", ["topic", "consumerGroup"])
 def test_several_topics_or_groups_are_refused_by_name(tmp_path: Path, field: str) -> None:
     """A run would silently read the same lag for each."""

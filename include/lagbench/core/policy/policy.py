@@ -21,7 +21,12 @@ from lagbench.core.policy.admission.api_server import Admission, admit, admit_hp
 from lagbench.core.policy.admission.webhook import ClusterView
 from lagbench.core.policy.applied import AppliedPolicy
 from lagbench.core.policy.finding import refusal_findings
-from lagbench.core.policy.policy_limits import PolicyLimits, limits_of, unscaled_limits
+from lagbench.core.policy.policy_limits import (
+    PolicyLimits,
+    calls_lag_scaler,
+    limits_of,
+    unscaled_limits,
+)
 from lagbench.core.policy.stream_windows import WINDOWS_ANNOTATION, StreamWindow, stream_windows
 from lagbench.core.scenario.scenario import Scenario, Workload
 from lagbench.errors import WrongInput
@@ -279,7 +284,13 @@ def _check_target(target: ScaleTarget, where: str) -> None:
 def _check_one_source(manifest: Mapping[str, Any], where: str) -> None:
     """Reject triggers of several topics or groups: a run would make one of them."""
     triggers = manifest["spec"].get("triggers") or ()
-    lag = [one.get("metadata") or {} for one in triggers if one.get("type") == "kafka"]
+    metadata = [(str(one.get("type")), one.get("metadata") or {}) for one in triggers]
+    lag = [
+        given
+        for kind, given in metadata
+        if kind == "kafka"
+        or (calls_lag_scaler(kind, given) and given.get("source", "kafka") == "kafka")
+    ]
     for name, what in (("topic", "topics"), ("consumerGroup", "groups")):
         named = sorted({str(one[name]) for one in lag if one.get(name)})
         if len(named) > 1:
