@@ -19,12 +19,14 @@ from tests.unit.cli.conftest import Command
 from lagbench.adapters.runs.run_folder import RunFolder, list_runs
 from lagbench.cli import run_command
 from lagbench.cli.observe_command import reading_text
+from lagbench.cli.run_command import _conclude as conclude
 from lagbench.cli.terminal import Terminal
 from lagbench.cli.verdict_table import print_comparison, print_runs, print_verdict
 from lagbench.core.telemetry.records_of_programs import ProducerProgress
 from lagbench.core.telemetry.records_of_recorder import GroupSample, LagSample, ReplicaSample
 from lagbench.errors import ExitCode
 from lagbench.project import PROJECT_ROOT
+from lagbench.report.outcome_files import write_junit
 from lagbench.results.gate import accept
 from lagbench.results.measure_run import judge_run
 from pod_program.shown import printable
@@ -371,3 +373,21 @@ def test_a_reading_that_is_not_renewed_is_no_longer_shown(seconds: int, figures:
     }
 
     assert re.findall(r"\d+|–", reading_text(newest, now=seconds * S)) == figures
+
+
+def test_a_job_of_github_gets_the_summary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Behind what earlier steps wrote."""
+    folder = quick_spike_run().write(tmp_path)
+    judge_run(folder)
+    write_junit(folder)
+    page = tmp_path / "page.md"
+    page.write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
+    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(folder.path.parent))
+
+    conclude(Terminal(), folder.path.name)
+
+    assert page.read_text() == f"before\n{(folder.path / 'summary.md').read_text()}"
+    assert capsys.readouterr().out
