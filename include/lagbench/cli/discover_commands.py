@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from lagbench.cli.terminal import Terminal
+from lagbench.cli.options import JsonOption
+from lagbench.cli.terminal import Terminal, print_json
 from lagbench.errors import ExitCode, LagbenchError, WrongInput
 
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def scenarios(*, as_json: JsonOption = False) -> int:
@@ -48,7 +47,7 @@ def scenarios(*, as_json: JsonOption = False) -> int:
         )
     console = Terminal()
     if as_json:
-        console.print_json(json.dumps(rows))
+        print_json(rows)
         return ExitCode.PASS
     for row in rows:
         facts = row.get("problem", "")
@@ -90,7 +89,7 @@ def policies(*, as_json: JsonOption = False) -> int:
         )
     console = Terminal()
     if as_json:
-        console.print_json(json.dumps(rows))
+        print_json(rows)
         return ExitCode.PASS
     for row in rows:
         facts = row.get("problem", "")

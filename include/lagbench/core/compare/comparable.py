@@ -120,6 +120,23 @@ def _short(value: Any) -> str:
 
 RunPair = tuple[ComparedRun, ComparedRun]
 
+
+def side_names(pair: RunPair, varied: Collection[str]) -> tuple[str, str]:
+    """Return the names of both sides by what differs: the policy, and the ``varied`` fields."""
+    first, second = pair
+    names: tuple[list[str], list[str]] = ([], [])
+    if first.policy != second.policy or not varied:
+        policies = [run.measures.policy for run in pair]
+        if first.policy != second.policy and policies[0] == policies[1]:  # files of one name
+            policies = [f"{run.measures.policy} {str(run.policy)[:8]}" for run in pair]
+        for side, policy in zip(names, policies, strict=True):
+            side.append(policy)
+    for name, *values in _scenario_changes(first, second, ()):
+        for side, value in zip(names, values, strict=True):
+            side.append(f"{name}={_short(value)}")
+    return ", ".join(names[0]), ", ".join(names[1])
+
+
 _SHOWN_REASONS = 8
 
 
@@ -187,7 +204,8 @@ def require_comparable(pairs: Sequence[RunPair], *, varied: Collection[str] = ()
 
     def require(first: ComparedRun, second: ComparedRun, varied: Collection[str]) -> None:
         for reason in comparable(first, second, varied=varied):
-            reasons[reason] = f"{first.run_id} and {second.run_id}: {reason}"
+            sides = "" if len(pairs) == 1 else f"{first.run_id} and {second.run_id}: "
+            reasons[reason] = f"{sides}{reason}"
 
     for pair in pairs:
         require(*pair, varied)
@@ -203,14 +221,14 @@ def require_comparable(pairs: Sequence[RunPair], *, varied: Collection[str] = ()
     texts = list(reasons.values())
     more = len(texts) - _SHOWN_REASONS
     shown = texts[:_SHOWN_REASONS] + ([f"and {more} more reasons"] if more > 0 else [])
-    fields = " ".join(f"--vary {name}" for name, _, _ in _scenario_changes(*pairs[0], varied))
+    names = [name for name, _, _ in _scenario_changes(*pairs[0], varied)]
+    fields = " ".join(f"--vary {name}" for name in names) if len(names) <= _SHOWN_REASONS else ""
     raise WrongInput(
         where="compare",
         field="runs",
         value=", ".join(run.run_id for run in pairs[0]) + (", …" if len(pairs) > 1 else ""),
-        allowed="runs that can be compared; these cannot: "
-        + "; ".join(shown)
-        + (f". If the sides differ on purpose: {fields}" if fields else ""),
+        allowed="\n  ".join(("runs that can be compared; these cannot:", *shown))
+        + (f"\nIf the sides differ on purpose: {fields}" if fields else ""),
     )
 
 
