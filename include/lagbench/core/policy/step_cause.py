@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lagbench.core.hpa.hpa_object import HpaSpec, ScalingRules
 from lagbench.core.kubernetes_values import NS_PER_SECOND
@@ -51,46 +51,21 @@ def step_cause(
     :param reason: what the step's writer gave, as ``ReplicaChange.reason``.
     """
     reach = _REACH_SECONDS * NS_PER_SECOND
-    for record in reversed(records):
-        if (
-            isinstance(record, HpaSync)
-            and 0 <= at - record.at <= reach
-            and (record.spec_replicas, record.desired) == (before, after)
-        ):
-            return _of_sync(record, after, reason, hpa)
-    for record in records:
-        if (
-            isinstance(record, HpaSample)
-            and 0 <= record.at - at <= reach
-            and record.desired == after
-            and "New size" in reason
-        ):
-            return _of_sample(record, before, after, reason, hpa)
+    for sync in (one for one in reversed(records) if isinstance(one, HpaSync)):
+        steps = (sync.spec_replicas, sync.desired) == (before, after)
+        if steps and 0 <= at - sync.at <= reach and sync.proposal is not None:
+            limit = _limit(sync.scaling_limited, sync.able_to_scale, after, hpa)
+            return cause(_readings(sync.metrics, reason), sync.proposal, after, limit)
+    for sample in (one for one in records if isinstance(one, HpaSample)):  # it has no proposal
+        if sample.desired == after and 0 <= sample.at - at <= reach and "New size" in reason:
+            text = f"{_readings(sample.totals, reason)} {'above' if after > before else 'below'}"
+            limits = [one for one in sample.conditions if one.startswith("ScalingLimited=True")]
+            found = "".join(f"; {_limit(one, '', after, hpa)}" for one in limits)
+            return f"{text} target{found}"
     return _SELECTOR.sub("", reason).removeprefix(f"New size: {after}; reason: ")
 
 
-def _of_sync(sync: HpaSync, after: int, reason: str, hpa: HpaSpec | None) -> str:
-    if sync.proposal is None:
-        return _SELECTOR.sub("", reason)
-    requested_by = _readings(sync.metrics, reason)
-    able, limited = (text.partition(":")[2] for text in (sync.able_to_scale, sync.scaling_limited))
-    is_limited = sync.scaling_limited.startswith("True")
-    limit = _limit(able, limited if is_limited else "", after, hpa)
-    return cause(requested_by, sync.proposal, after, limit)
-
-
-def _of_sample(sample: HpaSample, before: int, after: int, reason: str, hpa: HpaSpec | None) -> str:
-    """Return what the status of a foreign HPA shows: its readings, and no proposal."""
-    above = "above" if after > before else "below"
-    text = f"{_readings(dict(sample.totals), reason)} {above} target"
-    for condition in sample.conditions:
-        head, _, why = condition.partition(" ")
-        if head == "ScalingLimited=True":
-            return f"{text}; {_limit('', why, after, hpa)}"
-    return text
-
-
-def _readings(metrics: dict[str, float] | dict[str, float | None], reason: str) -> str:
+def _readings(metrics: Mapping[str, float | None], reason: str) -> str:
     """Return the metric that ``reason`` names with its value, else all of them."""
     named = {name: value for name, value in metrics.items() if name in reason} or metrics
     shown = []
@@ -101,21 +76,20 @@ def _readings(metrics: dict[str, float] | dict[str, float | None], reason: str) 
     return ", ".join(shown) or "a metric"
 
 
-def _limit(able: str, limited: str, after: int, hpa: HpaSpec | None) -> str:
-    """Return what held a proposal back, from the reasons of the HPA's conditions."""
+def _limit(limited: str, able: str, after: int, hpa: HpaSpec | None) -> str:
+    """Return what held a proposal back, from the HPA's conditions (``True:ScaleUpLimit``)."""
+    why = re.split("[: ]", limited)[-1] if "True" in limited else able.partition(":")[2]
+    if why in _LIMITS:
+        return _LIMITS[why].format(after)
     rules = None
     if hpa is not None and hpa.behavior is not None:
-        is_up = limited == "ScaleUpLimit" or able == "ScaleUpStabilized"
+        is_up = why.startswith("ScaleUp")
         rules = hpa.behavior.scale_up if is_up else hpa.behavior.scale_down
-    if limited in _LIMITS:
-        return _LIMITS[limited].format(after)
-    if limited in ("ScaleUpLimit", "ScaleDownLimit"):
-        return f"limited to {after} by {_rate(rules, is_known=hpa is not None)}"
-    if able.endswith("Stabilized"):
+    if why.endswith("Stabilized"):
+        seconds = None if rules is None else rules.window_seconds
         held = f"held at {after} by the stabilization window"
-        is_known = rules is not None and rules.window_seconds is not None
-        return f"{held} of {rules.window_seconds} s" if rules and is_known else held
-    return f"set to {after}"
+        return held if seconds is None else f"{held} of {seconds} s"
+    return f"limited to {after} by {_rate(rules, is_known=hpa is not None)}"
 
 
 def _rate(rules: ScalingRules | None, *, is_known: bool) -> str:
