@@ -18,7 +18,7 @@ from lagbench.cli.options import (
     number,
     refuse,
 )
-from lagbench.cli.terminal import Row, Terminal, print_json
+from lagbench.cli.terminal import Terminal, print_json
 from lagbench.errors import ExitCode, WrongInput
 
 if TYPE_CHECKING:
@@ -166,24 +166,20 @@ def _print_policies(console: Terminal, summaries: Mapping[str, Mapping[str, Spre
     from lagbench.core.simulation.simulation_measures import COMPARED
 
     measures = {measure.name: measure for measure in COMPARED if measure.name in _DECIDING}
-    texts, best = dict[str, list[str]](), dict[str, float]()
+    rows: list[list[str | Text]] = [[policy] for policy in summaries]
     for name in _DECIDING:
-        spreads = [of[name] for of in summaries.values()]
-        whole = [one.median for one in spreads if one.median is not None and not one.missing]
-        if len({measures[name].number(value) for value in whole}) > 1 or len(whole) < len(spreads):
-            best |= {name: min(whole)} if whole else {}
-        texts[name] = [
-            f"{measures[name].number(one.median)}{'†' if one.missing and one.median else ''}"
-            for one in spreads
-        ]
-    rows = list[Row]()
-    for place, policy in enumerate(summaries):
-        cells = list[Text]()
-        for name in _DECIDING:
-            text, value = texts[name][place], best.get(name)
-            is_best = value is not None and text == measures[name].number(value)
-            cells.append(Text(f"{text}*", "bold green") if is_best else Text(f"{text} "))
-        rows.append((policy, *cells))
+        found = [of[name] for of in summaries.values()]
+        texts = [measures[name].number(one.median) for one in found]
+        whole = {
+            one.median: text
+            for one, text in zip(found, texts, strict=True)
+            if one.median is not None and not one.missing
+        }
+        best = whole[min(whole)] if len({*texts}) > 1 and whole else ""
+        for row, text, one in zip(rows, texts, found, strict=True):
+            is_partial = one.missing and one.median is not None
+            mark = "†" if is_partial else "*" if text == best else " "
+            row.append(Text(f"{text}{mark}", "bold green" if mark == "*" else ""))
     console.table(("policy", *_DECIDING.values()), rows, right=list(_DECIDING.values()))
     legend = "; ".join(f"{short}: {measures[name].heading}" for name, short in _DECIDING.items())
     console.print(
