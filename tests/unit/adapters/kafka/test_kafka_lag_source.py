@@ -169,6 +169,8 @@ def test_groups_that_come_and_go_share_the_connections(
 class UnansweredAdmin:
     """Fails every request as librdkafka does."""
 
+    servers = "k:9092"
+
     def describe_topics(self, topics: Any, *, request_timeout: float) -> dict[str, Future[Any]]:
         """Give an answer that never came."""
         answer: Future[Any] = Future()
