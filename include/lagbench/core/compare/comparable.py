@@ -123,18 +123,17 @@ RunPair = tuple[ComparedRun, ComparedRun]
 
 def side_names(pair: RunPair, varied: Collection[str]) -> tuple[str, str]:
     """Return the names of both sides by what differs: the policy, and the ``varied`` fields."""
-    first, second = pair
-    names: tuple[list[str], list[str]] = ([], [])
-    if first.policy != second.policy or not varied:
-        policies = [run.measures.policy for run in pair]
-        if first.policy != second.policy and policies[0] == policies[1]:  # files of one name
-            policies = [f"{run.measures.policy} {str(run.policy)[:8]}" for run in pair]
-        for side, policy in zip(names, policies, strict=True):
-            side.append(policy)
-    for name, *values in _scenario_changes(first, second, ()):
-        for side, value in zip(names, values, strict=True):
-            side.append(f"{name}={_short(value)}")
-    return ", ".join(names[0]), ", ".join(names[1])
+    changed = list(_scenario_changes(*pair, ()))
+    is_other = pair[0].policy != pair[1].policy
+    has_one_name = pair[0].measures.policy == pair[1].measures.policy  # of two files
+    names = []
+    for side, run in enumerate(pair):
+        policy = run.measures.policy
+        if is_other and has_one_name:
+            policy += f" {str(run.policy)[:8]}"
+        fields = [f"{name}={_short(values[side])}" for name, *values in changed]
+        names.append(", ".join([policy] * (is_other or not varied) + fields))
+    return names[0], names[1]
 
 
 _SHOWN_REASONS = 8

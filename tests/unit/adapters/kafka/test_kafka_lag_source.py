@@ -203,6 +203,8 @@ def test_an_end_without_an_offset_is_no_reading() -> None:
 class StartlessAdmin:
     """Has the end of a partition, no commit, and for its start an answer without an offset."""
 
+    servers = "k:9092"
+
     def __init__(self) -> None:
         """Hold five messages."""
         self.answers: list[object] = [SimpleNamespace(offset=5), EmptyAnswer()]
