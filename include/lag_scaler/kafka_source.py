@@ -135,10 +135,12 @@ class KafkaLagSource:
         ends = self._ends(sorted({item.topic for item in wanted} - problems.keys()), problems)
         commits = self._commits(sorted({item.group for item in wanted if item.topic in ends}))
         found: dict[GroupTopic, GroupSample] = {}
+        servers = self._settings.get("bootstrap.servers", "")
         for item in wanted:
             stored = commits.get(item.group, "")
             if item.topic in problems or isinstance(stored, str):
-                found[item] = failed_sample(at_ns, problems.get(item.topic) or str(stored))
+                why = problems.get(item.topic) or stored
+                found[item] = failed_sample(at_ns, f"Kafka at {servers}: {why}")
                 continue
             numbers = self._topics[item.topic][0]
             mine = [stored.get((item.topic, number), NO_OFFSET) for number in numbers.tolist()]

@@ -6,6 +6,8 @@ they are parsed. ``check_experiment`` also checks all of its cells, before anyth
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +36,34 @@ def load_experiment(name_or_path: str | Path) -> Experiment:
     if not isinstance(name_or_path, Path) and not is_path(name_or_path):
         _require_own_name(experiment, path)
     return experiment
+
+
+def experiment_of_policies(
+    scenario: str, policies: Sequence[str], *, pairs: int, seconds: float
+) -> Experiment:
+    """Return the experiment that compares policies under one scenario, as a file would have it.
+
+    :param seconds: expected of all runs of one pair.
+    """
+    data = {
+        "name": _as_name(f"{Path(scenario).stem}_policies"),
+        "title": f"{' against '.join(policies)} under {scenario}",
+        "question": f"Which of these policies is better under {scenario}?",
+        "scenario": scenario,
+        "cells": [{"name": _as_name(Path(one).stem), "policy": one} for one in policies],
+        "pairs": pairs,
+        "hours": seconds * pairs / 3600,
+    }
+    try:
+        return Experiment.model_validate(data)
+    except ValidationError as error:
+        raise wrong_file(error, data, where="experiment", model=Experiment) from error
+
+
+def _as_name(text: str) -> str:
+    """Return a text in the letters of a cell's name."""
+    letters = re.sub(r"[^a-z0-9_]", "_", text.lower())[:40]
+    return letters if letters[:1].isalpha() else f"p_{letters}"[:40]
 
 
 def check_experiment(experiment: Experiment) -> dict[str, Cell]:

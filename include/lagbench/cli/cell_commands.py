@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lagbench.cli.options import slo_limits
-from lagbench.cli.terminal import Terminal
+from lagbench.cli.options import JsonOption, slo_limits
+from lagbench.cli.terminal import Terminal, print_json
 from lagbench.errors import ExitCode, NotReady, WrongInput
 
 if TYPE_CHECKING:
@@ -27,18 +27,28 @@ def show(
     run: Annotated[
         str | None, typer.Argument(help=f"A run, or {_KEPT}; without it, the list of runs.")
     ] = None,
+    *,
+    as_json: JsonOption = False,
 ) -> int:
     """Show a run's verdict, which is also the exit code; without RUN list all runs."""
     from lagbench.adapters.runs.experiment_folder import opened
     from lagbench.adapters.runs.run_folder import list_runs
+    from lagbench.cli.run_document import run_document, runs_document
     from lagbench.cli.verdict_table import print_runs, print_verdict
 
     console = Terminal()
+    if run is None and as_json:
+        print_json(runs_document(list_runs()))
+        return ExitCode.PASS
     if run is None:
         print_runs(console, list_runs())
         return ExitCode.PASS
     with opened(run) as folder:
-        return print_verdict(console, folder)
+        if not as_json:
+            return print_verdict(console, folder)
+        code, document = run_document(folder)
+    print_json(document)
+    return code
 
 
 def report(

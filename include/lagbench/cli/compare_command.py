@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from math import inf
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,7 @@ import typer
 from rich.text import Text
 
 from lagbench.cli.options import JsonOption, refuse
-from lagbench.cli.terminal import Row, Terminal
+from lagbench.cli.terminal import Row, Terminal, print_json
 from lagbench.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -64,6 +63,9 @@ def compare(
             "--keep-noise-floor", help="The runs are pairs of one cell: keep its noise floor."
         ),
     ] = False,
+    show_all: Annotated[
+        bool, typer.Option("--all", help="Of two runs also measures that are equal or missing.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Compare runs: two in a table without a test, more by pairs with the same seed."""
@@ -79,7 +81,7 @@ def compare(
     if keep_noise_floor:
         floor = keep_floor_of(runs_root(), pairs_of_one_cell([run for s in sides for run in s]))
         if as_json:
-            typer.echo(json.dumps(floor.model_dump(mode="json"), indent=2))
+            print_json(floor)
         else:
             _print_floor(console, floor)
         return ExitCode.PASS
@@ -89,7 +91,8 @@ def compare(
     if len(pairs) == 1:
         if as_json:
             refuse("--json", "2 runs", "with 2 or more pairs", where="compare")
-        _print_two_runs(console, pairs[0], known)
+        bounds = bounds_of(known, None, [_bound(text) for text in bound or ()])
+        _print_two_runs(console, pairs[0], known, bounds, vary or (), show_all=show_all)
         return ExitCode.PASS
     found = compare_pairs(
         [Pair(first.measures, second.measures) for first, second in pairs],
@@ -97,9 +100,9 @@ def compare(
         PLANNED_LOOKS if looks is None else _numbers(looks),
     )
     if as_json:
-        typer.echo(json.dumps([each.model_dump(mode="json") for each in found], indent=2))
+        print_json(found)
     else:
-        _print_differences(console, pairs, found, known)
+        _print_differences(console, pairs, found, known, vary or ())
     return ExitCode.PASS
 
 
@@ -155,19 +158,37 @@ def _numbers(looks: str) -> list[int]:
         refuse("--looks", looks, "numbers, e.g. 6,8,12", where="compare")
 
 
-def _print_two_runs(console: Terminal, pair: RunPair, floor: NoiseFloor | None) -> None:
-    """Print each measure of both runs and the difference; one pair is not tested."""
+def _print_two_runs(
+    console: Terminal,
+    pair: RunPair,
+    floor: NoiseFloor | None,
+    bounds: Sequence[Bound],
+    varied: Sequence[str],
+    *,
+    show_all: bool,
+) -> None:
+    """Print each measure that differs, and which run is better; one pair is not tested."""
+    from lagbench.core.compare.compare import BOUNDS
     from lagbench.core.measures.measures import NAMED
 
-    rows = []
+    rows: list[Row] = []
+    known = {bound.name: bound for bound in (*BOUNDS, *bounds)}
     for measure in NAMED.values():
         before, after = (measure.read(run.measures) for run in pair)
         change = None if before is None or after is None else after - before
-        sign = "+" if change is not None and change > 0 else ""
         values = (measure.number(before), measure.number(after))
-        rows.append((measure.heading, *values, f"{sign}{measure.number(change)}"))
-    _print_table(console, [pair], ("first", "second", "difference"), rows, floor)
-    console.say("two runs are one pair: nothing is tested")
+        if values[0] == values[1] and not show_all:
+            continue
+        sign, mark = "+" if change is not None and change > 0 else "", Text("")
+        if change and before is not None and measure.name in known:
+            mark = Text("worse", "yellow") if change > 0 else Text("better", "green")
+            if abs(change) <= known[measure.name].width(before):
+                mark = Text("small", "dim")
+        rows.append((measure.heading, *values, f"{sign}{measure.number(change)}", mark))
+    _print_table(console, [pair], ("first", "second", "difference", ""), rows, floor, varied=varied)
+    if left_out := len(NAMED) - len(rows):
+        console.say(f"{left_out} measures are equal or missing on both sides: --all shows them")
+    console.say("two runs are one pair: nothing is tested; small: within the measure's bound")
 
 
 def _print_differences(
@@ -175,6 +196,7 @@ def _print_differences(
     pairs: Sequence[RunPair],
     differences: Sequence[Difference],
     floor: NoiseFloor | None,
+    varied: Sequence[str],
 ) -> None:
     """Print a line for each measure, and below the table the sentence of each tested one."""
     rows: list[Row] = []
@@ -194,7 +216,7 @@ def _print_differences(
         )
     headings = ("first", "second", "difference", "95 %", "p", "Holm", "")
     sentences = [f"{one.title}: {one.text}" for one in differences if one.verdict != "listed"]
-    _print_table(console, pairs, headings, rows, floor, *sentences)
+    _print_table(console, pairs, headings, rows, floor, *sentences, varied=varied)
     if floors := [found.p_floor for found in differences if found.p_floor is not None]:
         console.say(f"lowest possible p of these pairs: {min(floors):.2g}")
 
@@ -206,21 +228,27 @@ def _print_table(
     rows: Sequence[Row],
     floor: NoiseFloor | None,
     *sentences: str,
+    varied: Sequence[str],
 ) -> None:
-    """Print the sides, a row for each measure with the noise floor beside it, and sentences."""
+    """Print the sides by what varies, a row for each measure and its noise floor, and sentences."""
+    from lagbench.core.compare.comparable import side_names
     from lagbench.core.measures.measures import NAMED
 
-    for name, side in (("first", 0), ("second", 1)):
-        runs = [pair[side] for pair in pairs]
-        ids = ", ".join(run.run_id for run in runs)
-        console.say(f"{name:6}  {runs[0].measures.policy}: {ids}")
-    noise = {}
-    for measure in NAMED.values():
-        found = None if floor is None else floor.of_measure(measure.name)
-        noise[measure.heading] = measure.number(None if found is None else found.half_width)
-    shown = ("measure", *headings[:3], "noise ±", *headings[3:])
-    whole = [(*row[:4], noise[str(row[0])], *row[4:]) for row in rows]
-    console.table(shown, whole, right=[one for one in shown[1:] if one])
+    for place, runs, side in zip(
+        ("first", "second"), zip(*pairs, strict=True), side_names(pairs[0], varied), strict=True
+    ):
+        console.say(f"{place:6}  {side}: {', '.join(run.run_id for run in runs)}")
+    shown, whole = ("measure", *headings), rows
+    if floor is not None:
+        noise = {
+            measure.heading: measure.number(found.half_width)
+            for measure in NAMED.values()
+            if (found := floor.of_measure(measure.name)) is not None
+        }
+        shown = ("measure", *headings[:3], "noise ±", *headings[3:])
+        whole = [(*row[:4], noise.get(str(row[0]), "–"), *row[4:]) for row in rows]
+    folded = ("measure",) if len(pairs) == 1 else ()
+    console.table(shown, whole, right=[one for one in shown[1:] if one], folded=folded)
     for sentence in sentences:
         console.say(sentence)
     console.say(_NO_FLOOR if floor is None else f"noise floor: {floor.text}")

@@ -5,18 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
-from lagbench.cli.terminal import Terminal
+from lagbench.cli.options import JsonOption
+from lagbench.cli.terminal import Terminal, print_json
 from lagbench.errors import ExitCode, LagbenchError, WrongInput
-
-if TYPE_CHECKING:
-    from lagbench.catalog.catalog import Cell
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def scenarios(*, as_json: JsonOption = False) -> int:
@@ -24,6 +20,7 @@ def scenarios(*, as_json: JsonOption = False) -> int:
     from lagbench.adapters.process.processor_speed import this_processor
     from lagbench.catalog.catalog import checked_cell
     from lagbench.catalog.catalog_files import catalog_folder, list_scenarios, one_line
+    from lagbench.cli.rehearsal import run_seconds
     from lagbench.core.simulation.plan import cannot_carry, cores_needed, plan_cell
 
     here, rows = this_processor(), []
@@ -39,7 +36,7 @@ def scenarios(*, as_json: JsonOption = False) -> int:
         rows.append(
             row
             | {
-                "seconds": _seconds(cell),
+                "seconds": run_seconds(cell),
                 "partitions": cell.scenario.partitions,
                 "policy": cell.policy_name,
                 "cores": round(cores_needed(plans[0], second) / here.speed, 1),
@@ -48,7 +45,7 @@ def scenarios(*, as_json: JsonOption = False) -> int:
         )
     console = Terminal()
     if as_json:
-        console.print_json(json.dumps(rows))
+        print_json(rows)
         return ExitCode.PASS
     for row in rows:
         facts = row.get("problem", "")
@@ -90,7 +87,7 @@ def policies(*, as_json: JsonOption = False) -> int:
         )
     console = Terminal()
     if as_json:
-        console.print_json(json.dumps(rows))
+        print_json(rows)
         return ExitCode.PASS
     for row in rows:
         facts = row.get("problem", "")
@@ -136,12 +133,3 @@ def new(
     console.say(f"wrote {', '.join(files)} and scenario.schema.json, which editors read")
     console.say(f"next: lagbench plan {scenario}\n      lagbench run {scenario}")
     return ExitCode.PASS
-
-
-def _seconds(cell: Cell) -> float:
-    """Return how long a run takes, predicted for one phase of the HPA's sync."""
-    from lagbench.core.simulation.prediction import expected_run_seconds, predict
-
-    predicted = predict(cell.scenario, cell.policy, phases=1)
-    replicas = cell.policy.limits.started_replicas
-    return expected_run_seconds(cell.scenario, predicted, started_replicas=replicas)

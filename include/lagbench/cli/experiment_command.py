@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from lagbench.core.compare.experiment import Experiment, PlannedRun, Progress, Schedule
     from lagbench.core.compare.experiment_result import ExperimentResult
 
+_PAIRS = 6
+"""Without a file; the fewest with which a test can show anything."""
 MOST_TRIES = 2
 """A run without a verdict is tried again once; then the bench needs a look."""
 _COLOURS = {"differs": "yellow", "equivalent": "green", "undetermined": "dim", "listed": "dim"}
@@ -41,8 +43,16 @@ def experiment(
         ),
     ] = None,
     *,
+    scenario: Annotated[
+        str | None, typer.Option(help="Without a NAME: compare policies under this scenario.")
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="With --scenario, two to six: the others are compared with the first."),
+    ] = None,
     pairs: Annotated[
-        int | None, typer.Option(help="6, 8 or 12 pairs instead of the file's number.")
+        int | None,
+        typer.Option(help="6, 8 or 12 pairs instead of the file's number; with --scenario 6."),
     ] = None,
     folder: Annotated[
         Path | None,
@@ -70,17 +80,26 @@ def experiment(
     target_settings: TargetSettingsOption = None,
 ) -> int:
     """Compare cells by pairs of runs; the same command continues a stopped experiment."""
+    from lagbench.catalog.experiments import load_experiment
+
     console = Terminal()
-    if not names:
+    if scenario is not None or policy:
+        if names or scenario is None or len({*(policy or ())}) < 2:
+            allowed = "NAME, or --scenario with --policy two to six times, all different"
+            refuse("experiment", " ".join((*(names or ()), *(policy or ()))), allowed)
+        wanted = [_of_policies(scenario, policy or [], pairs or _PAIRS)]
+    elif not names:
         _print_experiments(console)
         return ExitCode.PASS
+    else:
+        wanted = [load_experiment(name) for name in names]
     place = _Place(target, target_settings, inf if hours is None else 3600 * hours)
     asked = []
-    for name in names:
-        if names.count(name) > 1:
+    for name, found in zip(names or [""], wanted, strict=True):
+        if names and names.count(name) > 1:
             refuse("NAME", name, "each experiment once")
-        at = folder if folder is None or len(names) == 1 else folder / Path(name).stem
-        asked.append(_Asked.of(console, name, place, pairs, at))
+        at = folder if folder is None or len(wanted) == 1 else folder / Path(name).stem
+        asked.append(_Asked.of(console, found, place, pairs, at))
     for one in asked:
         one.print_hours()
         if plan:
@@ -92,6 +111,15 @@ def experiment(
             f"{len(asked)} experiments: about {together:.1f} hours, with those that are done"
         )
     return ExitCode.PASS if plan else _execute_all(console, asked)
+
+
+def _of_policies(scenario: str, policies: Sequence[str], pairs: int) -> Experiment:
+    from lagbench.catalog.catalog import checked_cell
+    from lagbench.catalog.experiments import experiment_of_policies
+    from lagbench.cli.rehearsal import run_seconds
+
+    seconds = sum(run_seconds(checked_cell(scenario, policy=one)) for one in policies)
+    return experiment_of_policies(scenario, policies, pairs=pairs, seconds=seconds)
 
 
 def _execute_all(console: Terminal, asked: Sequence[_Asked]) -> ExitCode:
@@ -147,15 +175,20 @@ class _Asked:
 
     @classmethod
     def of(
-        cls, console: Terminal, name: str, place: _Place, pairs: int | None, path: Path | None
+        cls,
+        console: Terminal,
+        found: Experiment,
+        place: _Place,
+        pairs: int | None,
+        path: Path | None,
     ) -> _Asked:
         """Check an experiment, and find the execution to continue."""
-        from lagbench.catalog.experiments import check_experiment, load_experiment
+        from lagbench.catalog.experiments import check_experiment
         from lagbench.core.cluster.cluster_settings import EMBEDDED
         from lagbench.core.compare.experiment import draw_schedule
         from lagbench.results.executions import find_unfinished, target_label
 
-        found, label = load_experiment(name), target_label(place.target)
+        label = target_label(place.target)
         cells = check_experiment(found)
         schedule = draw_schedule(found, pairs=pairs, has_known_hpa=label == EMBEDDED)
         if path is None:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from lagbench.cli.options import refuse
-from lagbench.cli.terminal import Terminal
+from lagbench.cli.options import JsonOption, refuse
+from lagbench.cli.terminal import Terminal, print_json
+from lagbench.core.policy.explained_steps import Explanation
 from lagbench.errors import ExitCode, NotReady
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def explain(
             min=0, max=86_400, help="Without --scaler: seconds to sample before explaining."
         ),
     ] = 0.0,
+    as_json: JsonOption = False,
 ) -> int:
     """Print step by step how a ScaledObject's triggers turn the current lag into replicas.
 
@@ -59,34 +61,75 @@ def explain(
     from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
     from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
     from lagbench.core.keda.triggers.trigger_types import ExternalTrigger
+    from lagbench.core.policy.explained_steps import explain_sampled
 
     spec = _read_spec(scaled_object, bootstrap_servers)
-    console = Terminal()
     if trigger is not None and trigger >= len(spec.triggers):
         refuse("--trigger", trigger, f"0 to {len(spec.triggers) - 1}", where=scaled_object)
+    found: list[tuple[Trigger, Explanation | None]] = []
     for item in spec.triggers if trigger is None else (spec.triggers[trigger],):
-        console.print(Text(f"trigger {item.index}: {item.type}", "bold"), f"of {spec.name}")
-        given = item.parameters
+        given, explained = item.parameters, None
         if isinstance(given, KafkaTrigger):
             environment = _environment(given.bootstrap_servers, bootstrap_servers)
-            steps = _kafka_steps(console, spec, item, given, environment)
+            explained = _of_kafka(spec, item, given, environment)
         elif isinstance(given, ExternalTrigger) and scaler is None:
             steps = _sampled_steps(given.metadata, for_seconds, bootstrap_servers)
+            explained = explain_sampled(steps)
         elif isinstance(given, ExternalTrigger):
             names = {"namespace": spec.namespace, "name": spec.name}
             steps = ask_for_steps(str(scaler), **names, metadata=given.metadata)
+            explained = explain_sampled(steps)
         elif isinstance(given, PrometheusTrigger):
-            steps = _prometheus_steps(spec, item, given)
-        else:
-            console.print("decided without lag: nothing to read", style="dim")
-            continue
-        rows = [(step.name, step.seen, step.rule, step.result) for step in steps]
-        headings = ("step", "seen", "rule", "result")
-        console.table(headings, rows, folded=headings)
-    if spec.modifiers is not None:
+            explained = _of_prometheus(spec, item, given)
+        found.append((item, explained))
+        if not as_json:
+            _print(Terminal(), spec, item, explained)
+    if as_json:
+        print_json(_document(spec, found))
+    elif spec.modifiers is not None:
         target = f"the HPA compares the formula's result with its target {spec.modifiers.target}"
-        console.print(f"{target}: the step replicas of a trigger does not apply", style="dim")
+        text = f"{target}: the step replicas of a trigger does not apply"
+        Terminal().print(text, style="dim")
     return ExitCode.PASS
+
+
+def _print(
+    console: Terminal, spec: ScaledObjectSpec, item: Trigger, explained: Explanation | None
+) -> None:
+    """Print the cause, then the lag of each partition and the steps that lead to it."""
+    console.print(Text(f"trigger {item.index}: {item.type}", "bold"), f"of {spec.name}")
+    if explained is None:
+        console.print("decided without lag: nothing to read", style="dim")
+        return
+    if explained.cause and spec.modifiers is None:
+        console.print(explained.cause)
+    rows = []
+    for line in explained.partitions:
+        committed = line.offsets.committed
+        place = (line.topic, str(line.partition), f"{line.offsets.end:,}")
+        known = "none" if committed is None else f"{committed:,}"
+        rows.append((*place, known, f"{line.lag:,}", line.rule))
+    if rows:
+        headings = ("topic", "partition", "end", "committed", "lag", "by")
+        console.table(headings, rows, folded=headings)
+    steps = [(step.name, step.seen, step.rule, step.result) for step in explained.steps]
+    of_a_step = ("step", "seen", "rule", "result")
+    console.table(of_a_step, steps, folded=of_a_step)
+
+
+def _document(
+    spec: ScaledObjectSpec, found: Sequence[tuple[Trigger, Explanation | None]]
+) -> dict[str, Any]:
+    """Return what is printed as data; a trigger without lag has no steps."""
+    triggers = []
+    for item, explained in found:
+        read = Explanation(()) if explained is None else explained
+        steps = [step._asdict() for step in read.steps]
+        said = {"cause": (spec.modifiers is None and read.cause) or None, "steps": steps}
+        named = {"index": item.index, "type": item.type}
+        triggers.append({**named, **said, "partitions": read.partitions})
+    formula = None if spec.modifiers is None else spec.modifiers.formula
+    return {"name": spec.name, "formula": formula, "triggers": triggers}
 
 
 def _read_spec(name: str, bootstrap_servers: str | None) -> ScaledObjectSpec:
@@ -141,14 +184,9 @@ def _environment(servers: Sequence[str], named: str | None) -> Mapping[str, str]
     return {**environment, "KAFKA_BROKERS": own}
 
 
-def _kafka_steps(
-    console: Terminal,
-    spec: ScaledObjectSpec,
-    item: Trigger,
-    trigger: KafkaTrigger,
-    environment: Mapping[str, str],
-) -> tuple[Step, ...]:
-    """Print the lag of each partition; return the steps from there."""
+def _of_kafka(
+    spec: ScaledObjectSpec, item: Trigger, trigger: KafkaTrigger, environment: Mapping[str, str]
+) -> Explanation:
     from lagbench.adapters.kafka.kafka_admin import ask_again
     from lagbench.adapters.kafka.kafka_lag import open_trigger, read_trigger_offsets
     from lagbench.core.policy.explained_steps import explain_kafka
@@ -160,27 +198,13 @@ def _kafka_steps(
             )
         except ValueError as error:
             raise NotReady(f"KEDA would fail this poll: {error}") from error
-    explained = explain_kafka(
-        trigger,
-        offsets,
-        min_replicas=spec.floor,
-        max_replicas=spec.max_replica_count,
-        metric_type=item.metric_type,
-    )
-    rows = []
-    for line in explained.partitions:
-        committed = line.offsets.committed
-        place = (line.topic, str(line.partition), f"{line.offsets.end:,}")
-        known = "none" if committed is None else f"{committed:,}"
-        rows.append((*place, known, f"{line.lag:,}", line.rule))
-    headings = ("topic", "partition", "end", "committed", "lag", "by")
-    console.table(headings, rows, folded=headings)
-    return explained.steps
+    limits = {"min_replicas": spec.floor, "max_replicas": spec.max_replica_count}
+    return explain_kafka(trigger, offsets, **limits, metric_type=item.metric_type)
 
 
-def _prometheus_steps(
+def _of_prometheus(
     spec: ScaledObjectSpec, trigger: Trigger, parameters: PrometheusTrigger
-) -> tuple[Step, ...]:
+) -> Explanation:
     from lagbench.adapters.prometheus import PrometheusClient
     from lagbench.core.keda.loop.source_metrics import read_answer
     from lagbench.core.policy.explained_steps import explain_prometheus

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lagbench.cli.options import refuse
-from lagbench.cli.terminal import Terminal
+from lagbench.cli.options import JsonOption, refuse
+from lagbench.cli.terminal import Terminal, print_json
 from lagbench.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -31,31 +31,58 @@ def history(
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Make it again from the run folders.")
     ] = False,
+    as_json: JsonOption = False,
 ) -> int:
     """List the cells that were run; with CELL its runs, and where it changed without a reason."""
     from lagbench.adapters.runs.run_folder import runs_root
     from lagbench.core.compare.cell_history import by_cell, cell_history
-    from lagbench.results.history import read_history, rebuild_history
+    from lagbench.results.history import rebuild_history, whole_history
 
-    console = Terminal()
+    console = Terminal(stderr=as_json)
     if rebuild:
         made = rebuild_history(runs_root())
         deleted = f"{made.without_folder} of them without a folder any more"
         console.say(f"history: {made.lines} runs, {deleted}")
         for problem in made.left_out:
             console.say(f"left out: {problem}")
+        if as_json:
+            print_json(made._asdict())
         return ExitCode.PASS
-    rows = read_history(runs_root())
+    rows, left_out = whole_history(runs_root())
+    for problem in left_out:
+        console.say(f"left out: {problem}")
     cells = list(by_cell(rows).values())
+    named = [] if cell is None else _named(cell, cells)
+    if as_json:
+        one = [_document(cell_history(of_cell), of_cell) for of_cell in named]
+        print_json([_line(of_cell) for of_cell in cells] if cell is None else one)
+        return ExitCode.PASS
+    for of_cell in named:
+        _print_cell(console, cell_history(of_cell), of_cell)
     if cell is None:
         _print_cells(console, cells)
-        without = sum(row.cell is None for row in rows)
-        if without:
-            console.say(f"runs without a readable cell: {without}")
-        return ExitCode.PASS
-    for of_cell in _named(cell, cells):
-        _print_cell(console, cell_history(of_cell), of_cell)
+    if cell is None and (without := sum(row.cell is None for row in rows)):
+        console.say(f"runs without a readable cell: {without}")
     return ExitCode.PASS
+
+
+def _line(of_cell: Sequence[HistoryRow]) -> dict[str, Any]:
+    newest = of_cell[-1]
+    named = {"cell": newest.cell_name, "digest": newest.cell, "runs": len(of_cell)}
+    return {**named, "newest_run": newest.run_id, **_of_run(newest)}
+
+
+def _of_run(row: HistoryRow) -> dict[str, Any]:
+    from lagbench.cli.run_document import began
+
+    return {"began": began(row.created_at), "verdict": row.verdict}
+
+
+def _document(history: CellHistory, rows: Sequence[HistoryRow]) -> dict[str, Any]:
+    of_a_run = {"run_id", "has_measured", "measures"}
+    runs = [{**_of_run(row), **row.model_dump(include=of_a_run)} for row in rows]
+    named = {"cell": history.name, "digest": history.cell, "runs": runs}
+    return {**named, "segments": history.segments, "left_out": history.left_out}
 
 
 def _named(cell: str, every: Sequence[list[HistoryRow]]) -> list[list[HistoryRow]]:

@@ -58,7 +58,7 @@ TargetSettingsOption = Annotated[
     Path | None,
     typer.Option(help="The cluster's settings; default k8s/overlays/context/settings/settings.env"),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else on stdout.")]
 
 
 def asked_cell(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 from rich.syntax import Syntax
 
 from lagbench.cli.options import (
+    JsonOption,
     PolicyOption,
     ScenarioArgument,
     SeedOption,
@@ -19,7 +21,7 @@ from lagbench.cli.options import (
     asked_cell,
     environment_at,
 )
-from lagbench.cli.terminal import Terminal
+from lagbench.cli.terminal import Terminal, print_json
 from lagbench.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from lagbench.core.scenario.actions import Action
     from lagbench.core.scenario.scenario import Scenario
     from lagbench.core.simulation.plan import Plan
+    from lagbench.core.simulation.prediction import Prediction
 
 SPIKES_SHOWN = 4
 
@@ -41,35 +44,49 @@ def plan(
     manifests: Annotated[
         bool, typer.Option("--manifests", help="Also print the manifests as applied.")
     ] = False,
+    as_json: JsonOption = False,
 ) -> int:
     """Predict a run without starting anything: lag, reaction, drain, duration, limits, disk."""
     from lagbench.adapters.process.processor_speed import this_processor
     from lagbench.adapters.runs.run_folder import runs_root
     from lagbench.core.simulation.plan import cannot_carry, disk_bytes, plan_cell
-    from lagbench.core.simulation.simulate import is_simulated
 
     cell, _ = asked_cell(scenario, policy, seed, settings)
-    console = Terminal()
     plans = [plan_cell(group.scenario, group.policy) for group in cell.groups]
-    titles = [""] if cell.second is None else [" of the first group", " of the second group"]
-    groups = list(zip(cell.groups, plans, titles, strict=True))
-    for group, needs, of in groups:
-        _print_prediction(console, group, needs, start, of)
+    predictions = [_predicted(group, start) for group in cell.groups]
     root = runs_root()
     existing = next(folder for folder in (root, *root.parents) if folder.exists())
     disk, free = disk_bytes(plans), shutil.disk_usage(existing).free
-    room = ("disk", f"at most {disk / 2**20:,.0f} MiB, free {free / 2**30:,.0f} GiB")
-    for group, needs, of in groups:
-        rows = [*_needs(group.scenario, needs), *([room] if group is cell else [])]
-        console.facts(f"needs and limits{of}", rows)
-        actions = enumerate(group.scenario.actions)
-        if left_out := [str(number) for number, one in actions if not is_simulated(one)]:
-            console.warn(f"the prediction leaves out actions {', '.join(left_out)}")
-        for warning in needs.warnings:
-            console.warn(warning)
     here = this_processor()
     second = plans[1] if len(plans) > 1 else None
-    if lack := cannot_carry(plans[0], here.cores, here.speed, second=second):
+    lack = cannot_carry(plans[0], here.cores, here.speed, second=second)
+    groups = list(zip(cell.groups, plans, predictions, strict=True))
+    if as_json:
+        document: dict[str, Any] = {
+            "scenario": cell.scenario.name,
+            "policy": cell.policy_name,
+            "seed": cell.scenario.seed,
+            "disk_bytes": disk,
+            "free_disk_bytes": free,
+            "this_machine_lacks": lack or None,
+            "groups": [_document(*group) for group in groups],
+        }
+        print_json(document | ({"manifests": _manifests(cell)} if manifests else {}))
+        return ExitCode.PASS
+    console = Terminal()
+    titles = [""] if cell.second is None else [" of the first group", " of the second group"]
+    for (group, needs, (predicted, seconds)), of in zip(groups, titles, strict=True):
+        title = f"{group.scenario.name} with {group.policy_name}: prediction{of}"
+        _print_prediction(console, title, needs, predicted, seconds)
+    room = ("disk", f"at most {disk / 2**20:,.0f} MiB, free {free / 2**30:,.0f} GiB")
+    for (group, needs, _), of in zip(groups, titles, strict=True):
+        rows = [*_needs(group.scenario, needs), *([room] if group is cell else [])]
+        console.facts(f"needs and limits{of}", rows)
+        if numbers := _left_out(group.scenario):
+            console.warn(f"the prediction leaves out actions {', '.join(map(str, numbers))}")
+        for warning in needs.warnings:
+            console.warn(warning)
+    if lack:
         console.warn(f"on the embedded bench {lack}")
     if disk > free:
         console.say("✗ this disk is too small for the run", style="red")
@@ -81,15 +98,43 @@ def plan(
     return ExitCode.PASS
 
 
-def _print_prediction(
-    console: Terminal, cell: Cell, plan: Plan, start: str | None, of: str
-) -> None:
-    from lagbench.core.measures.measures import NAMED
+def _predicted(cell: Cell, start: str | None) -> tuple[Prediction, float]:
+    """Return the prediction, and the seconds that a run takes with everything around it."""
     from lagbench.core.simulation.prediction import expected_run_seconds, predict
 
     swapped = {number: one.policy for number, one in cell.swapped.items()}
     around = environment_at(start)
     predicted = predict(cell.scenario, cell.policy, swapped=swapped, environment=around)
+    replicas = cell.policy.limits.started_replicas
+    return predicted, expected_run_seconds(cell.scenario, predicted, started_replicas=replicas)
+
+
+def _left_out(scenario: Scenario) -> list[int]:
+    """Return the numbers of the actions that the simulator does not play."""
+    from lagbench.core.simulation.simulate import is_simulated
+
+    return [number for number, one in enumerate(scenario.actions) if not is_simulated(one)]
+
+
+def _document(cell: Cell, plan: Plan, prediction: tuple[Prediction, float]) -> dict[str, Any]:
+    """Return a group's prediction and needs as data; null: there is none, or no limit."""
+    predicted, seconds = prediction
+    needed = ("capacity_per_second", "is_saturated", "pods_needed_at_base", "pods_needed_at_peak")
+    return {
+        "prediction": predicted.measures,
+        "phases": predicted.phases,
+        "expected_run_seconds": seconds,
+        "actions_left_out": _left_out(cell.scenario),
+        **{name: getattr(plan, name) for name in needed},
+        **asdict(plan),
+    }
+
+
+def _print_prediction(
+    console: Terminal, title: str, plan: Plan, predicted: Prediction, seconds: float
+) -> None:
+    from lagbench.core.measures.measures import NAMED
+
     rows = []
     for name, found in predicted.measures.items():
         text = found.text(NAMED[name])
@@ -100,10 +145,8 @@ def _print_prediction(
         elif name == "max_replicas":
             text += f" of at most {plan.max_replicas}"
         rows.append((NAMED[name].heading, text))
-    replicas = cell.policy.limits.started_replicas
-    seconds = expected_run_seconds(cell.scenario, predicted, started_replicas=replicas)
     rows.append(("Duration", f"about {seconds:,.0f} s with bench, scale-down and pipeline"))
-    console.facts(f"{cell.scenario.name} with {cell.policy_name}: prediction{of}", rows)
+    console.facts(title, rows)
     console.print(
         f"simulated over {predicted.phases} phases of the HPA's sync: median (lowest to highest); "
         "nothing was started\n",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lagbench.cli.options import JsonOption, TargetSettingsOption, finite, number, refuse
-from lagbench.cli.terminal import Terminal
+from lagbench.cli.terminal import Terminal, print_json
 from lagbench.errors import ExitCode
 from pod_program.shown import printable
 
@@ -115,8 +114,7 @@ def check(
     )
     title = Path(where).name if len(files) == 1 else f"{len(files)} files"
     if as_json:
-        text = json.dumps(_as_json(where, review, facts), indent=2, ensure_ascii=False)
-        typer.echo(printable(text))
+        print_json(_as_json(where, review, facts))
     else:
         print_review(Terminal(), title, review, context, facts)
     if not all(item.is_accepted for item in review.policies):

@@ -199,19 +199,24 @@ def _on_cluster(
 def log_in_seconds(cell: Cell) -> float:
     """Return how long the log-in to a cluster must last for a run of the cell.
 
-    It is half as long again as predicted, and the time in which its pods may start. A policy that
-    the simulator does not play counts by its load.
+    It is half as long again as predicted, and the time in which its pods may start.
     """
+    from lagbench.core.simulation.prediction import PHASES
+
+    return 1.5 * run_seconds(cell, PHASES) + _STARTS_SECONDS
+
+
+def run_seconds(cell: Cell, phases: int = 1) -> float:
+    """Return how long a run takes; of a policy that the simulator does not play, its load alone."""
     from lagbench.core.scenario.offered_load import offered_load
     from lagbench.core.simulation.prediction import expected_run_seconds, predict
 
     replicas = cell.policy.limits.started_replicas
     try:
-        predicted = predict(cell.scenario, cell.policy)
-        seconds = expected_run_seconds(cell.scenario, predicted, started_replicas=replicas)
+        predicted = predict(cell.scenario, cell.policy, phases=phases)
+        return expected_run_seconds(cell.scenario, predicted, started_replicas=replicas)
     except WrongInput:
-        seconds = offered_load(cell.scenario.profile).duration_seconds
-    return 1.5 * seconds + _STARTS_SECONDS
+        return offered_load(cell.scenario.profile).duration_seconds
 
 
 def require_disk(cell: Cell, *, runs: int = 1) -> None:

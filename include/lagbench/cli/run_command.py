@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from lagbench.cli.options import (
+    JsonOption,
     PolicyOption,
     ScenarioArgument,
     SeedOption,
@@ -19,7 +20,7 @@ from lagbench.cli.options import (
     asked_cell,
     conf_of,
 )
-from lagbench.cli.terminal import Terminal
+from lagbench.cli.terminal import Terminal, print_json
 
 
 def run(
@@ -38,29 +39,35 @@ def run(
     keep_bench: Annotated[bool, typer.Option(help="Keep the bench running afterwards.")] = False,
     target: TargetOption = "embedded",
     target_settings: TargetSettingsOption = None,
+    as_json: JsonOption = False,
 ) -> int:
     """Rehearse a scenario: drive the Dag scenario_run, show progress, print the verdict."""
     from lagbench.cli.rehearsal import opened_target, require_disk
 
-    console = Terminal()
+    console = Terminal(stderr=as_json)
     env = {} if env_file is None else {"consumer.env_file": json.dumps(str(env_file.absolute()))}
     cell, overrides = asked_cell(scenario, policy, seed, settings, **env)
     require_disk(cell)
     conf = conf_of(cell.scenario.name, scenario, policy, overrides)
     with opened_target(console, target, target_settings, [cell], keep_bench=keep_bench) as rehearse:
         rehearse(conf)
-    return _conclude(console, conf["run_id"])
+    return _conclude(console, conf["run_id"], as_json=as_json)
 
 
-def _conclude(console: Terminal, run_id: str) -> int:
+def _conclude(console: Terminal, run_id: str, *, as_json: bool = False) -> int:
     """Print verdict, report and failures of the clean-up; return the verdict's exit code."""
     from lagbench.adapters.runs.run_folder import RunFolder, runs_root
+    from lagbench.cli.run_document import run_document
     from lagbench.cli.verdict_table import print_verdict
     from lagbench.orchestrator.opened_clusters import clean_up_failures
     from lagbench.report.outcome_files import SUMMARY
 
     folder = RunFolder(runs_root() / run_id)
-    code = print_verdict(console, folder)
+    if as_json:
+        code, document = run_document(folder)
+        print_json(document)
+    else:
+        code = print_verdict(console, folder)
     page, summary = os.environ.get("GITHUB_STEP_SUMMARY"), folder.path / SUMMARY
     if page and summary.exists():  # the page of a job of GitHub's
         with Path(page).open("a", encoding="utf-8") as file:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from lagbench.cli.options import (
     JsonOption,
@@ -18,12 +18,24 @@ from lagbench.cli.options import (
     number,
     refuse,
 )
-from lagbench.cli.terminal import Terminal
-from lagbench.errors import ExitCode
+from lagbench.cli.terminal import Terminal, print_json
+from lagbench.errors import ExitCode, WrongInput
 
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
-    from lagbench.core.simulation.simulation_measures import Simulation
+    from lagbench.core.simulation.simulation_measures import Simulation, Spread
+
+_MOST_COLUMNS = 2
+"""Policies that stand beside each other; of more each has a row."""
+_DECIDING = {
+    "reaction_seconds": "react",
+    "time_lag_p99_seconds": "p99",
+    "seconds_over_slo": "late",
+    "drain_seconds": "drain",
+    "pod_minutes_in_all": "pod-min",
+    "flips": "flips",
+}
+"""The measures of a row, lower is better, and their headings."""
 
 
 def simulate(
@@ -53,16 +65,30 @@ def simulate(
     settings: SettingsOption = None,
     as_json: JsonOption = False,
     timeline: Annotated[bool, typer.Option(help="With --json: each sync of each cell.")] = False,
+    show_all: Annotated[
+        bool, typer.Option("--all", help="Of more than two policies all measures, with ranges.")
+    ] = False,
 ) -> int:
     """Compare policies over many seeds without starting anything: minutes in milliseconds."""
-    from lagbench.catalog.catalog import checked_cell, parse_settings
+    from lagbench.catalog.catalog import Cell, checked_cell, load_policy, parse_settings
     from lagbench.core.simulation.simulate import left_out
     from lagbench.core.simulation.simulate import simulate as simulate_cell
     from lagbench.core.simulation.simulation_measures import spreads
 
     overrides = parse_settings(settings or [])
     names: list[str | None] = [*policy] if policy else [None]
-    cells = [checked_cell(scenario, policy=name, overrides=overrides) for name in names]
+    cells, unfit = list[Cell](), list[tuple[str | None, WrongInput]]()
+    for name in names:
+        try:
+            cells.append(checked_cell(scenario, policy=name, overrides=overrides))
+        except WrongInput as error:
+            if name is not None and len(names) > 1:
+                load_policy(name)  # one that cannot be read at all is refused
+            unfit.append((name, error))
+    if not cells:
+        raise unfit[0][1]
+    for name, reason in unfit:
+        Terminal(stderr=True).warn(f"left out, does not fit: {name}: {reason}")
     _require_own_names(cells)
     if parts := sorted(set(left_out(cells[0].scenario))):
         text = f"! the simulation leaves out: {', '.join(parts)}"
@@ -91,14 +117,14 @@ def simulate(
     if as_json:
         content = {
             name: {
-                "summary": {key: asdict(value) for key, value in spreads(of_cell).items()},
+                "summary": spreads(of_cell),
                 "cells": [one.to_json(with_timeline=timeline) for one in of_cell],
             }
             for name, of_cell in found.items()
         }
-        typer.echo(json.dumps(content, indent=2))
+        print_json(content)
     else:
-        _print(Terminal(), found)
+        _print(Terminal(), found, show_all=show_all)
     return ExitCode.PASS
 
 
@@ -111,17 +137,52 @@ def _require_own_names(cells: Sequence[Cell]) -> None:
             refuse("--policy", f"{name}, {count} times", allowed, where="simulate")
 
 
-def _print(console: Terminal, found: dict[str, list[Simulation]]) -> None:
+def _print(console: Terminal, found: dict[str, list[Simulation]], *, show_all: bool) -> None:
     from lagbench.core.simulation.simulation_measures import COMPARED, spreads
 
     cells = next(iter(found.values()))
-    summaries = [spreads(cells) for cells in found.values()]
-    rows = [
-        (measure.heading, *(summary[measure.name].text(measure) for summary in summaries))
-        for measure in COMPARED
-    ]
+    summaries = {name: spreads(of_policy) for name, of_policy in found.items()}
     of = f"{cells[0].scenario}, simulated, seeds: {len(cells)}"
     console.print(f"{of}; SLO: no message older than {cells[0].slo_seconds:g} s")
-    headings = ("", *found)
-    console.table(headings, rows, right=list(found), folded=headings)
+    if len(found) > _MOST_COLUMNS and not show_all:
+        _print_policies(console, summaries)
+        return
+    if len(found) > _MOST_COLUMNS:
+        for measure in COMPARED:
+            of_measure = {name: of[measure.name].text(measure) for name, of in summaries.items()}
+            console.table(("", measure.heading), of_measure.items(), right=(measure.heading,))
+    else:
+        rows = [
+            (measure.heading, *(of[measure.name].text(measure) for of in summaries.values()))
+            for measure in COMPARED
+        ]
+        headings = ("", *found)
+        console.table(headings, rows, right=list(found), folded=headings)
     console.print("median (lowest to highest seed); – never happened", style="dim")
+
+
+def _print_policies(console: Terminal, summaries: Mapping[str, Mapping[str, Spread]]) -> None:
+    """Print a row for each policy with the medians of six measures, the lowest ones marked."""
+    from lagbench.core.simulation.simulation_measures import COMPARED
+
+    measures = {measure.name: measure for measure in COMPARED if measure.name in _DECIDING}
+    rows: list[list[str | Text]] = [[policy] for policy in summaries]
+    for name in _DECIDING:
+        found = [of[name] for of in summaries.values()]
+        texts = [measures[name].number(one.median) for one in found]
+        whole = {
+            one.median: text
+            for one, text in zip(found, texts, strict=True)
+            if one.median is not None and not one.missing
+        }
+        best = whole[min(whole)] if len({*texts}) > 1 and whole else ""
+        for row, text, one in zip(rows, texts, found, strict=True):
+            is_partial = one.missing and one.median is not None
+            mark = "†" if is_partial else "*" if text == best else " "
+            row.append(Text(f"{text}{mark}", "bold green" if mark == "*" else ""))
+    console.table(("policy", *_DECIDING.values()), rows, right=list(_DECIDING.values()))
+    legend = "; ".join(f"{short}: {measures[name].heading}" for name, short in _DECIDING.items())
+    console.print(
+        f"medians; * lowest; – never happened; † not with each seed\n{legend}", style="dim"
+    )
+    console.print("--all has every measure with its range", style="dim")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import json
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
 from typing import Any
 
+import typer
+from pydantic import BaseModel
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.measure import Measurement
 from rich.segment import Segment
@@ -14,6 +19,23 @@ from rich.text import Text
 from pod_program.shown import printable
 
 Row = Sequence[str | Text]
+
+
+def print_json(content: object) -> None:
+    """Print a document, the only thing on stdout; a number that is not finite is null."""
+    typer.echo(printable(json.dumps(_plain(content), indent=2, ensure_ascii=False)))
+
+
+def _plain(content: Any) -> Any:
+    if isinstance(content, BaseModel):
+        content = content.model_dump(mode="json")
+    elif is_dataclass(content) and not isinstance(content, type):
+        content = asdict(content)
+    if isinstance(content, Mapping):
+        return {str(name): _plain(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_plain(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 class Terminal(Console):

@@ -79,7 +79,7 @@ def print_verdict(console: Terminal, folder: RunFolder) -> ExitCode:
 
     The reasons for an invalid run are printed first, once. Return the exit code of the verdict.
     """
-    verdict = _verdict_of(folder)
+    verdict = verdict_of(folder)
     for reason in verdict.invalid:
         console.print(Text(f"invalid: {reason}", style="bold yellow"))
     rows = [
@@ -113,7 +113,7 @@ def print_verdict(console: Terminal, folder: RunFolder) -> ExitCode:
     return exit_code(verdict)
 
 
-def _verdict_of(folder: RunFolder) -> Verdict:
+def verdict_of(folder: RunFolder) -> Verdict:
     """Return the verdict, if there is one and what it rests on is as it was."""
     name = folder.reference
     if not folder.verdict.exists() and folder.phases.exists():

@@ -256,6 +256,8 @@ def tiles(measures: Measures, verdict: Verdict) -> list[Tile]:
     found = []
     for name, note in _SHOWN.items():
         value, slo = _value(name, measures), slos.get(name)
+        if slo is not None and slo.value is not None:
+            value = slo.value_text  # with as many decimals as in the table
         if name == "flips" and measures.scaling.max_replicas is None:
             found.append(Tile("–", NAMED[name].title, "the replicas were not observed"))
             continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -156,6 +156,17 @@ def read_history(root: Path) -> list[HistoryRow]:
         ) from broken
 
 
+def whole_history(root: Path) -> tuple[list[HistoryRow], tuple[str, ...]]:
+    """Return the lines with those of judged runs that have none, and why a run is left out.
+
+    Runs of another machine, or of an earlier version, may lie in the folder without a line.
+    """
+    known = read_history(root)
+    added, left_out = _rows_of_folders(root, without={row.run_id for row in known})
+    rows = sorted([*known, *added], key=lambda row: (row.created_at, row.run_id))
+    return rows, tuple(left_out)
+
+
 def change_notes(root: Path, cell: str) -> tuple[str, ...]:
     """Return a sentence for each change in the newest segment of a cell's history."""
     try:
@@ -165,10 +176,14 @@ def change_notes(root: Path, cell: str) -> tuple[str, ...]:
     return tuple(change.text for change in cell_history(rows).newest_changes) if rows else ()
 
 
-def _rows_of_folders(root: Path) -> tuple[list[HistoryRow], list[str]]:
+def _rows_of_folders(
+    root: Path, *, without: Collection[str] = ()
+) -> tuple[list[HistoryRow], list[str]]:
     """Return the lines of the judged runs, and for each other one that has none, why."""
     rows, left_out = list[HistoryRow](), list[str]()
     for run in list_runs(root):
+        if run.run_id in without:
+            continue
         try:
             row = history_row(RunFolder(root / run.run_id))
         except LagbenchError as problem:

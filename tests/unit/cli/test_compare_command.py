@@ -10,6 +10,7 @@ from tests.fakes.compared_runs import MACHINE, write_run
 from tests.unit.cli.conftest import Command
 
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder
+from lagbench.core.measures.measures import NAMED
 from lagbench.errors import ExitCode
 from lagbench.results.compared_runs import NOISE_FLOORS_FILE, read_noise_floors
 from lagbench.results.history import HISTORY_FILE, append_history
@@ -30,9 +31,37 @@ def test_two_runs_are_a_table_without_a_test(lagbench: Command) -> None:
     answer = lagbench("compare", "a", "b")
 
     assert answer.code == ExitCode.PASS
-    assert "Scale-out reaction, s 20.0 25.5 +5.5 –" in answer.text
+    assert "Scale-out reaction, s 20.0 25.5 +5.5 small" in answer.text
     assert "Holm" not in answer.text
     assert "no noise floor of this cell" in answer.text
+
+
+def test_two_runs_show_what_differs_and_which_is_better(lagbench: Command) -> None:
+    """Equal and missing measures are left out; the sides are named by what varies."""
+    write_run(lagbench.runs, "a", reaction=20, scenario={"consumer": {"balancer": "range"}})
+    write_run(lagbench.runs, "b", reaction=50)
+    vary = ("compare", "a", "b", "--vary", "consumer")
+    few, every = lagbench(*vary), lagbench(*vary, "--all")
+
+    rows = [line.split() for line in few.out.splitlines() if line.startswith(" ")]
+    assert rows[1:] == [["Scale-out", "reaction,", "s", "20.0", "50.0", "+30.0", "worse"]]
+    assert len(every.out.splitlines()) > len(NAMED)
+    sides = [line.split(": ")[0] for line in few.out.splitlines()[:2]]
+    assert sides[0] == "first   consumer.balancer=range"
+    assert sides[1].startswith("second  consumer.balancer=")
+    assert "better" in lagbench("compare", "b", "a", "--vary", "consumer").out
+
+
+def test_a_refusal_has_a_line_for_each_difference(lagbench: Command) -> None:
+    """Two runs are named once, and each field stands in a line of its own."""
+    write_run(lagbench.runs, "a", scenario={"partitions": 6})
+    write_run(lagbench.runs, "b", scenario={"partitions": 8, "consumer": {"process_ms": 9}})
+    answer = lagbench("compare", "a", "b")
+
+    lines = [line.strip() for line in answer.err.splitlines()]
+    assert answer.code == ExitCode.WRONG_INPUT
+    assert "scenario partitions: 6 against 8" in lines
+    assert [line for line in lines if line.startswith("scenario consumer.process_ms: ")]
 
 
 def test_runs_are_paired_by_seed(lagbench: Command) -> None:
@@ -172,7 +201,7 @@ def test_a_kept_run_is_shown_reported_and_compared(kept: Path, lagbench: Command
     assert reported.text.endswith(f"report: {page}")
     assert "25.5 s" in page.read_text()
     assert "one-2" not in lagbench("show").text
-    assert "Scale-out reaction, s 20.0 25.5 +5.5 –" in compared.text
+    assert "Scale-out reaction, s 20.0 25.5 +5.5 small" in compared.text
 
 
 @pytest.mark.parametrize("command", ["show", "report", "compare", "account", "baseline", "watch"])

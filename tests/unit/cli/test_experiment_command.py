@@ -144,6 +144,28 @@ def test_a_stopped_experiment_goes_on(home: Home) -> None:
     assert "0.8 hours" in home.said
 
 
+def test_policies_are_compared_without_a_file(home: Home) -> None:
+    """Six pairs unless asked otherwise; the same command continues, and another order is another.
+
+    NAME beside them, one policy alone, or one twice is refused.
+    """
+    home.name = "quick_spike_policies"
+    asked = ("--scenario", "quick_spike", "--policy", "lag-quick", "--policy", "lag-default")
+    assert home.run(*asked, rehearse=home.rehearse(stop_at=4)) == 130
+    assert home.done == 3
+    assert home.run(*asked, rehearse=home.rehearse(stop_at=7)) == 130
+    assert (home.done, len(executions(home.name, home.runs))) == (5, 1)
+    assert {conf["policy"] for conf in home.confs} == {"lag-quick", "lag-default"}
+    assert len(read_progress(home.folder).schedule.runs) == 12
+    assert home.run(*asked, "--pairs", "8", "--plan") == ExitCode.PASS
+    assert "continues" not in home.said
+
+    confs = len(home.confs)
+    for wrong in ((*asked, str(home.file)), asked[:4], (*asked[:4], *asked[2:4]), asked[2:]):
+        assert home.run(*wrong) == ExitCode.WRONG_INPUT
+    assert len(home.confs) == confs
+
+
 def test_a_finished_experiment_starts_anew(home: Home) -> None:
     """The next call draws the same order again and makes all runs in a folder of its own.
 

@@ -38,7 +38,7 @@ class Home:
         patch(ClusterTarget, "connections", lambda _: {})
         patch(ClusterTarget, "clean_up", lambda it, *_: self.cleaned.append(it.name))
         patch(Kube, "server_version", lambda _: "v1.34.4")
-        patch(run_command, "_conclude", lambda *_: 0)
+        patch(run_command, "_conclude", lambda *_, **__: 0)
 
     def run(self, follow: Callable[..., None]) -> Answer:
         """Run with ``follow`` in place of the Dag."""

@@ -290,11 +290,12 @@ NO_VERDICT = Verdict(run_id="r", status="pass", reasons=(), slos=())
 
 def test_judged_tiles_come_first_with_their_limit(measures: Measures) -> None:
     """What nobody asked for has no colour."""
-    judged = Slo("drain_seconds", "Lag drain", 60, "s").compare(70, "x")
+    judged = Slo("drain_seconds", "Lag drain", 60, "s").compare(60.04, "x")
 
     first, *others = tiles(measures, NO_VERDICT.model_copy(update={"slos": (judged,)}))
 
     assert (first.status, first.limit) == ("fail", "at most 60 s")
+    assert first.value == judged.value_text == "60.04 s"  # as in the table
     assert {tile.status for tile in others} == {"not_judged"}
 
 

@@ -61,6 +61,7 @@ class LagClient(AdminClient):
     def __init__(self, settings: Mapping[str, Any], *, awaits_transactions: bool = False) -> None:
         """Connect with librdkafka's settings."""
         super().__init__(dict(settings))
+        self.servers = str(settings.get("bootstrap.servers", ""))
         isolation = "read_committed" if awaits_transactions else "read_uncommitted"
         self._settings = {**settings, "isolation.level": isolation}
         self._consumers: dict[str, Consumer] = {}
@@ -114,10 +115,10 @@ def read_group_lag(
 
 
 def read_partitions(
-    admin: AdminClient, topic: str, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+    admin: LagClient, topic: str, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
 ) -> list[int]:
     """Return the partitions of a topic in ascending order."""
-    what = f"describe topic {topic}"
+    what = f"describe topic {topic} at {admin.servers}"
     asked = _asked(
         what,
         lambda: admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_seconds),
@@ -130,7 +131,7 @@ def read_group_topics(
     admin: LagClient, group: str, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
 ) -> list[str]:
     """Return the topics for which the group has committed offsets."""
-    what = f"list the topics of {group}"
+    what = f"list the topics of {group} at {admin.servers}"
     topics = _asked(what, lambda: admin.list_topics(timeout=timeout_seconds)).topics
     places = [(name, number) for name, topic in topics.items() for number in topic.partitions]
     committed = _committed(admin, group, places, timeout_seconds)
@@ -156,8 +157,9 @@ def read_offsets(
     missing = [place for place in wanted if place not in committed]
     if missing:
         raise NotReady(
-            f"could not read the offsets of group {group}: no answer for {missing[0][0]} "
-            f"partition {missing[0][1]} ({len(missing)} of {len(wanted)} missing). Try again"
+            f"could not read the offsets of group {group} at {admin.servers}: no answer for "
+            f"{missing[0][0]} partition {missing[0][1]} ({len(missing)} of {len(wanted)} missing). "
+            "Try again"
         )
     found = {
         place: PartitionOffsets(
@@ -171,9 +173,10 @@ def read_offsets(
     return found
 
 
-def _end(admin: AdminClient, place: Place, future: Any, timeout_seconds: float) -> int:
+def _end(admin: LagClient, place: Place, future: Any, timeout_seconds: float) -> int:
+    what = f"read the end of {place} at {admin.servers}"
     try:
-        end = int(_answer(f"read the end of {place}", future, timeout_seconds).offset)
+        end = int(_answer(what, future, timeout_seconds).offset)
     except NotReady as problem:
         cause = problem.__cause__
         reason = cause.args[0] if isinstance(cause, KafkaException) else None
@@ -182,7 +185,7 @@ def _end(admin: AdminClient, place: Place, future: Any, timeout_seconds: float) 
                 admin.list_topics(timeout=timeout_seconds)
         raise
     if end < 0:  # -1001 from a broker that stood still: an answer without an offset
-        raise NotReady(f"could not read the end of {place}: the answer has no offset. Try again")
+        raise NotReady(f"could not {what}: the answer has no offset. Try again")
     return end
 
 
@@ -191,7 +194,7 @@ def _committed(
 ) -> dict[Place, int | None]:
     if not places:
         return {}
-    what = f"read the committed offsets of group {group}"
+    what = f"read the committed offsets of group {group} at {admin.servers}"
     partitions = [TopicPartition(*place) for place in places]
     answers = _asked(
         what, lambda: admin.consumer_of(group).committed(partitions, timeout=timeout_seconds)
@@ -208,17 +211,17 @@ def _committed(
 
 
 def _list_offsets(
-    admin: AdminClient, places: list[Place], spec: Any, timeout_seconds: float
+    admin: LagClient, places: list[Place], spec: Any, timeout_seconds: float
 ) -> dict[Place, Any]:
     if not places:
         return {}
     request = {TopicPartition(*place): spec for place in places}
-    what = f"list the offsets of {places[0][0]}"
+    what = f"list the offsets of {places[0][0]} at {admin.servers}"
     asked = _asked(what, lambda: admin.list_offsets(request, request_timeout=timeout_seconds))
     return {(item.topic, item.partition): future for item, future in asked.items()}
 
 
-def _earliest(admin: AdminClient, places: list[Place], timeout_seconds: float) -> dict[Place, int]:
+def _earliest(admin: LagClient, places: list[Place], timeout_seconds: float) -> dict[Place, int]:
     found: dict[Place, int] = {}
     with contextlib.suppress(NotReady):
         answers = _list_offsets(admin, places, _SPEC.earliest(), timeout_seconds)

@@ -120,6 +120,22 @@ def _short(value: Any) -> str:
 
 RunPair = tuple[ComparedRun, ComparedRun]
 
+
+def side_names(pair: RunPair, varied: Collection[str]) -> tuple[str, str]:
+    """Return the names of both sides by what differs: the policy, and the ``varied`` fields."""
+    changed = list(_scenario_changes(*pair, ()))
+    is_other = pair[0].policy != pair[1].policy
+    has_one_name = pair[0].measures.policy == pair[1].measures.policy  # of two files
+    names = []
+    for side, run in enumerate(pair):
+        policy = run.measures.policy
+        if is_other and has_one_name:
+            policy += f" {str(run.policy)[:8]}"
+        fields = [f"{name}={_short(values[side])}" for name, *values in changed]
+        names.append(", ".join([policy] * (is_other or not varied) + fields))
+    return names[0], names[1]
+
+
 _SHOWN_REASONS = 8
 
 
@@ -187,7 +203,8 @@ def require_comparable(pairs: Sequence[RunPair], *, varied: Collection[str] = ()
 
     def require(first: ComparedRun, second: ComparedRun, varied: Collection[str]) -> None:
         for reason in comparable(first, second, varied=varied):
-            reasons[reason] = f"{first.run_id} and {second.run_id}: {reason}"
+            sides = "" if len(pairs) == 1 else f"{first.run_id} and {second.run_id}: "
+            reasons[reason] = f"{sides}{reason}"
 
     for pair in pairs:
         require(*pair, varied)
@@ -203,14 +220,14 @@ def require_comparable(pairs: Sequence[RunPair], *, varied: Collection[str] = ()
     texts = list(reasons.values())
     more = len(texts) - _SHOWN_REASONS
     shown = texts[:_SHOWN_REASONS] + ([f"and {more} more reasons"] if more > 0 else [])
-    fields = " ".join(f"--vary {name}" for name, _, _ in _scenario_changes(*pairs[0], varied))
+    names = [name for name, _, _ in _scenario_changes(*pairs[0], varied)]
+    fields = " ".join(f"--vary {name}" for name in names) if len(names) <= _SHOWN_REASONS else ""
     raise WrongInput(
         where="compare",
         field="runs",
         value=", ".join(run.run_id for run in pairs[0]) + (", …" if len(pairs) > 1 else ""),
-        allowed="runs that can be compared; these cannot: "
-        + "; ".join(shown)
-        + (f". If the sides differ on purpose: {fields}" if fields else ""),
+        allowed="\n  ".join(("runs that can be compared; these cannot:", *shown))
+        + (f"\nIf the sides differ on purpose: {fields}" if fields else ""),
     )
 
 

@@ -106,10 +106,10 @@ def _beside_the_slos(found: Accounting, *, has_work: bool, is_output: bool) -> I
         yield "the log is empty: the consumers got no message"
     if found.produced_twice:
         twice = found.produced_twice
-        yield f"{twice} messages are in the log twice: the load differed from the plan"
+        yield f"{twice:,} messages are in the log twice: the load differed from the plan"
     yield from _strange_records(found, has_work=has_work, is_output=is_output)
     if found.outside_run:
-        yield f"{found.outside_run} processings are stamped before or after the run"
+        yield f"{found.outside_run:,} processings are stamped before or after the run"
     if found.lacks:
         yield f"accounting.json lacks {', '.join(found.lacks)}"
     for text in (*broken_sums(found.model_dump()), *found.broken_classes):
@@ -129,7 +129,7 @@ def _strange_records(found: Accounting, *, has_work: bool, is_output: bool) -> I
             if one.partition is not None
         ]
         first = f" (first: {'; '.join(places[:NAMED_STRANGERS])})" if places else ""
-        yield f"{count} {_WITHOUT_HEADER if is_ledger and is_output else text}{first}"
+        yield f"{count:,} {_WITHOUT_HEADER if is_ledger and is_output else text}{first}"
 
 
 def moved_back(measures: Measures) -> str:
@@ -141,7 +141,7 @@ def moved_back(measures: Measures) -> str:
     return (
         f"the group's committed offset moved back {len(moves)} times, so at least {again:,} "
         f"messages were to be done again; first of partition {first.partition} from "
-        f"{first.from_offset} to {first.to_offset}, seen {measures.moment(first.at)}"
+        f"{first.from_offset:,} to {first.to_offset:,}, seen {measures.moment(first.at)}"
     )
 
 

@@ -19,6 +19,7 @@ from lagbench.core.keda.object.scaled_object_spec import Trigger
 from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
 from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
 from lagbench.core.kubernetes_values import metric_milli
+from lagbench.core.policy.step_cause import bounded_cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +34,20 @@ class PartitionLine:
 
 
 @dataclass(frozen=True, slots=True)
-class KafkaExplanation:
-    """A first poll: nothing is remembered for excludePersistentLag yet."""
+class Explanation:
+    """A trigger's first poll, and in one text what it requests (empty: it is not known)."""
 
-    partitions: tuple[PartitionLine, ...]
     steps: tuple[Step, ...]
+    cause: str = ""
+    partitions: tuple[PartitionLine, ...] = ()
+
+
+def explain_sampled(steps: tuple[Step, ...]) -> Explanation:
+    """Return the steps of the lag scaler with the cause that they lead to."""
+    result = {step.name: step.result for step in steps}
+    parts = [result[name] for name in ("lag", "persistence") if name in result]
+    cause = ", ".join(parts) + (f": metric {result['cap']}" if "cap" in result else "")
+    return Explanation(steps, cause)
 
 
 def explain_kafka(
@@ -47,8 +57,10 @@ def explain_kafka(
     min_replicas: int,
     max_replicas: int,
     metric_type: str = "AverageValue",
-) -> KafkaExplanation:
+) -> Explanation:
     """Return what KEDA 2.21 reads from ``offsets``, and what the HPA first makes of it.
+
+    Nothing is remembered for excludePersistentLag yet.
 
     :param metric_type: of the trigger; ``Value``: the threshold is the group's.
     """
@@ -80,7 +92,15 @@ def explain_kafka(
             partitions=reading.partition_count,
         ),
     )
-    return KafkaExplanation(lines, steps)
+    total_lag, counted = sum(reading.lag_by_partition.values()), max(reading.metric, 0)
+    requested_by = f"lag {total_lag:,}"
+    if counted != total_lag:
+        requested_by += f", of which {counted:,} count,"
+    cause = ""
+    if metric_type != "Value":
+        wanted = -(-counted // trigger.lag_threshold)
+        cause = bounded_cause(requested_by, wanted, max(min_replicas, 1), max_replicas)
+    return Explanation(steps, cause, lines)
 
 
 def explain_prometheus(
@@ -90,13 +110,13 @@ def explain_prometheus(
     *,
     min_replicas: int,
     max_replicas: int,
-) -> tuple[Step, ...]:
+) -> Explanation:
     """Return what KEDA 2.21 serves, and what the HPA first makes of it."""
     (value,) = reading.values
     milli = metric_milli(value)
     nulls = "0" if parameters.ignore_null_values else "a failed poll"
     metric = f"metric {milli / 1000:g}"
-    return (
+    steps = (
         Step("query", parameters.query, f"one series; an empty answer is {nulls}", f"{value:g}"),
         Step("metric", f"{value:g}", "three decimals, nothing below zero", metric),
         _activity(
@@ -111,6 +131,11 @@ def explain_prometheus(
             is_of_group=trigger.metric_type == "Value",
         ),
     )
+    cause = ""
+    if trigger.metric_type != "Value":
+        wanted = -(-milli // parameters.target_milli)
+        cause = bounded_cause(metric, wanted, max(min_replicas, 1), max_replicas)
+    return Explanation(steps, cause)
 
 
 def _rule(trigger: KafkaTrigger, offsets: PartitionOffsets) -> str:

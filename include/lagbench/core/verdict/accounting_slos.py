@@ -44,16 +44,17 @@ def count_of_messages(measures: Measures, slo: Slo, *, of: str) -> SloResult:
         nameless = facts.foreign_ledger_records or 0  # each may be of any message
     if slo.limit is not None and value > slo.limit:
         if value - nameless > slo.limit:
-            return slo.result("fail", value, f"{reported or f'{value} found'}{beside}")
-        doubts = [f"{nameless} records of the output have no header", *doubts]
+            return slo.result("fail", value, f"{reported or f'{value:,} found'}{beside}")
+        doubts = [f"{nameless:,} records of the output have no header", *doubts]
     unsure = [*unsettled_end(measures)[:1], *doubts]
     if unsure:
-        return slo.unknown(f"{value} found so far, but {'; '.join(unsure)}{beside}", value)
-    whole = f"{facts.processed_distinct} of {facts.in_log} messages in the log processed"
+        return slo.unknown(f"{value:,} found so far, but {'; '.join(unsure)}{beside}", value)
+    done = "–" if facts.processed_distinct is None else f"{facts.processed_distinct:,}"
+    whole = f"{done} of {facts.in_log:,} messages in the log processed"
     in_doubt = getattr(facts, f"{of}_in_doubt", 0) or 0
     if not in_doubt:
         return slo.result("pass", value, f"{reported or whole}{beside}")
-    close = f"{in_doubt} more lie within the bound of two pods' clocks"
+    close = f"{in_doubt:,} more lie within the bound of two pods' clocks"
     return slo.judge(measures, f"{reported or whole}; {close}")
 
 
@@ -63,9 +64,9 @@ def _found_of_class(measures: Measures, of: str) -> str:
     shown = [describe_groups(measures, groups)] if groups else []
     listed, total = sum(group.count for group in groups), getattr(facts, of) or 0
     if 0 < listed < total:
-        shown.append(f"bad_messages lists these {listed} of {total}")
+        shown.append(f"bad_messages lists these {listed:,} of {total:,}")
     if of == message_classes.LOST and facts.lost_in_broker:
-        shown.append(f"{facts.lost_in_broker} acknowledged, but not in the log")
+        shown.append(f"{facts.lost_in_broker:,} acknowledged, but not in the log")
     return "; ".join(shown)
 
 
@@ -98,13 +99,13 @@ def failed_messages(measures: Measures, slo: Slo) -> SloResult | None:
     value, by_plan = found.failed_unplanned, found.failed_by_plan
     if value is None or by_plan is None:
         return slo.unknown(
-            f"{found.failed} failed, but the table bad_messages does not list them all"
+            f"{found.failed:,} failed, but the table bad_messages does not list them all"
         )
-    planned = f"{by_plan} of {found.poisoned or 0} poisoned messages were given up, as planned"
+    planned = f"{by_plan:,} of {found.poisoned or 0:,} poisoned messages were given up, as planned"
     if slo.limit is not None and value > slo.limit:
         groups = [g for g in found.bad_messages if g.message_class == message_classes.FAILED]
         shown = describe_groups(measures, groups)
-        return slo.result("fail", value, f"{value} more than the poisoned ones: {shown}")
+        return slo.result("fail", value, f"{value:,} more than the poisoned ones: {shown}")
     unsure = [*unsettled_end(measures)[:1], *strange_work(found)]
     if by_plan != (found.poisoned or 0):
         unsure.append("the others did not fail")
@@ -120,7 +121,7 @@ def _unledgered(measures: Measures) -> str:
         return ""
     counts = [found.messages for found in killed if found.messages is not None]
     is_bounded = len(counts) == len(killed)
-    most = f"at most {sum(counts)} more" if is_bounded else "an unknown number more"
+    most = f"at most {sum(counts):,} more" if is_bounded else "an unknown number more"
     pods = [
         f"{found.pod} {found.seconds:.2f} s {measures.moment(found.killed_at)}" for found in killed
     ]
@@ -137,13 +138,13 @@ def gaps_of_the_log(found: Accounting) -> list[str]:
         reasons.append("the producer never reported the acknowledged messages")
     if found.not_in_log_unknown:
         reasons.append(
-            f"{found.not_in_log_unknown} messages that the log lacks may have been acknowledged"
+            f"{found.not_in_log_unknown:,} messages that the log lacks may have been acknowledged"
         )
     if found.not_in_log_excused:
         undelivered = (found.produced_failed or 0) + (found.produced_unknown or 0)
         reasons.append(
-            f"{found.not_in_log_excused} messages are not in the log and {undelivered} deliveries "
-            "failed or are unknown, but it is not recorded which"
+            f"{found.not_in_log_excused:,} messages are not in the log and {undelivered:,} "
+            "deliveries failed or are unknown, but it is not recorded which"
         )
     reasons += _unless_zero(found.expired, "messages had expired before they were accounted for")
     return reasons + _unless_zero(found.log_holes, "offsets within the log hold no message")
@@ -156,7 +157,9 @@ def strange_work(found: Accounting) -> list[str]:
 
 def _unless_zero(count: int | None, text: str) -> list[str]:
     return (
-        [] if count == 0 else [f"{'it is not known how many' if count is None else count} {text}"]
+        []
+        if count == 0
+        else [f"{'it is not known how many' if count is None else f'{count:,}'} {text}"]
     )
 
 
@@ -170,9 +173,9 @@ def unsettled_end(measures: Measures) -> list[str]:
         places = _partitions(end.undrained_partitions)
         is_all = end.undrained_records == end.log_records
         why = ": the group committed no offset of any message" if is_all else ""
-        reasons.append(f"{end.undrained_records} messages of {places} were not consumed{why}")
+        reasons.append(f"{end.undrained_records:,} messages of {places} were not consumed{why}")
     elif waiting:
-        reasons.append(f"{waiting} messages were not yet consumed")
+        reasons.append(f"{waiting:,} messages were not yet consumed")
     if end.log_records == 0 or measures.accounting.in_log == 0:
         reasons.append("the log holds no message: there was nothing to lose or to drain")
     if end.is_group_stable is None:
@@ -192,7 +195,7 @@ def describe_groups(measures: Measures, groups: Sequence[BadMessageGroup]) -> st
         of_pod = f" of {group.cause_pod}" if group.cause_pod else ""
         when = "" if group.first_at is None else f", first {measures.moment(group.first_at)}"
         where = _partitions(group.partitions)
-        texts.append(f"{group.count} by {who}{other} on {where} {cause}{of_pod}{when}")
+        texts.append(f"{group.count:,} by {who}{other} on {where} {cause}{of_pod}{when}")
     left = sum(group.count for group in groups[NAMED_GROUPS:])
     return "; ".join(texts) + (f"; {left} more" if left else "")
 

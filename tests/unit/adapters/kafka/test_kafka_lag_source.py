@@ -169,6 +169,8 @@ def test_groups_that_come_and_go_share_the_connections(
 class UnansweredAdmin:
     """Fails every request as librdkafka does."""
 
+    servers = "k:9092"
+
     def describe_topics(self, topics: Any, *, request_timeout: float) -> dict[str, Future[Any]]:
         """Give an answer that never came."""
         answer: Future[Any] = Future()
@@ -200,6 +202,8 @@ def test_an_end_without_an_offset_is_no_reading() -> None:
 
 class StartlessAdmin:
     """Has the end of a partition, no commit, and for its start an answer without an offset."""
+
+    servers = "k:9092"
 
     def __init__(self) -> None:
         """Hold five messages."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from tests.fakes.lag_samples import at, judged, lags, offsets, rule
 
 from lag_scaler.explain import Step, explain
@@ -12,7 +13,11 @@ from lagbench.core.keda.loop.source_metrics import PartitionOffsets, read_answer
 from lagbench.core.keda.object.scaled_object_spec import MetricType, Trigger
 from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
 from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
-from lagbench.core.policy.explained_steps import explain_kafka, explain_prometheus
+from lagbench.core.policy.explained_steps import (
+    explain_kafka,
+    explain_prometheus,
+    explain_sampled,
+)
 
 
 def trigger(**changes: object) -> KafkaTrigger:
@@ -64,6 +69,22 @@ def test_a_target_of_the_group_multiplies_the_ready_pods() -> None:
 
     step = explained.steps[-1]
     assert (step.name, step.result[:4]) == ("replicas", "3.90")
+    assert not explained.cause
+
+
+@pytest.mark.parametrize(
+    ("lag", "most", "cause"),
+    [
+        (13, 10, "lag 13 requests 2 pods"),
+        (25, 1, "lag 25 requests 3 pods; limited to 1 by the policy's maximum"),
+        (0, 10, "lag 0 requests 0 pods; raised to 1 by the policy's minimum"),
+        (90, 10, "lag 90, of which 30 count, requests 3 pods"),
+    ],
+)
+def test_a_poll_has_its_cause_in_one_text(lag: int, most: int, cause: str) -> None:
+    """The whole lag, what the cap leaves of it, and what the policy's bounds leave of that."""
+    found = {("t", number): PartitionOffsets(100 + lag * (number == 0), 100) for number in range(3)}
+    assert explain_kafka(trigger(), found, min_replicas=1, max_replicas=most).cause == cause
 
 
 def steps(value: str, *, metric_type: MetricType = "AverageValue") -> dict[str, Step]:
@@ -75,7 +96,7 @@ def steps(value: str, *, metric_type: MetricType = "AverageValue") -> dict[str, 
     body = f'{{"data":{{"result":[{{"value":[1,"{value}"]}}]}}}}'.encode()
     reading = read_answer(parameters, 200, body)
     explained = explain_prometheus(trigger, parameters, reading, min_replicas=2, max_replicas=12)
-    return {step.name: step for step in explained}
+    return {step.name: step for step in explained.steps}
 
 
 def test_replicas_are_the_value_by_the_threshold() -> None:
@@ -123,6 +144,12 @@ def test_the_steps_lead_from_the_sample_to_the_answer() -> None:
     assert steps["persistence"].endswith("| persistent")
     assert "2" in numbers["cap"]
     assert steps["activity"].endswith("| active")
+
+
+def test_the_cause_of_the_lag_scaler_is_lag_and_persistence() -> None:
+    """Its last steps say how many replicas the metric requests."""
+    steps = explain(judged([lags(2 * number, 0, 600) for number in range(11)]), at(21))
+    assert explain_sampled(steps).cause.startswith("600 records counted, persistent: metric 600, ")
 
 
 def test_lag_that_does_not_persist_yet_says_how_long_it_lasts() -> None:

@@ -159,7 +159,7 @@ def test_a_cut_list_of_bad_messages_is_named_as_such() -> None:
     )
 
     assert (found.status, found.value) == ("fail", 250_000)
-    assert "100000 of 250000" in found.reason
+    assert "100,000 of 250,000" in found.reason
 
 
 def given_up(failed: int, by_plan: int | None, poisoned: int | None) -> Measures:
