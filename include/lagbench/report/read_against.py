@@ -1,8 +1,4 @@
-"""What a chart shows beside the measurement: prediction, limits, rate of a pod, causes of steps.
-
-What is not known is left out: a prediction of an older version has no course, an own consumer
-without a stated cost has no rate.
-"""
+"""Read what a chart shows beside the measurement: prediction, limits, causes of steps."""
 
 from __future__ import annotations
 
@@ -42,7 +38,7 @@ def predicted_course(folder: RunFolder, started_at: int | None) -> tuple[Ints, R
 
 
 def pod_rate(folder: RunFolder, measures: Measures) -> float | None:
-    """Return the messages per second that one pod can do; None: nobody knows."""
+    """Return the messages per second that one pod can do; None: it is not known."""
     if measures.observation is not None:
         return measures.observation.pod_rate_per_second
     return read_scenario(folder).consumer.claimed_pod_rate_per_second
@@ -55,7 +51,7 @@ def limits(folder: RunFolder) -> list[dict[str, str | float]]:
 
 
 def has_cpu_to_show(folder: RunFolder, highest: Reals) -> bool:
-    """Return whether CPU matters: the policy asks for it, a message costs it, or a pod is busy."""
+    """Return whether CPU matters: the policy scales by it, a message costs it, or a pod is busy."""
     hpa = _hpa(folder)
     is_asked = any(getattr(metric, "name", "") == "cpu" for metric in hpa.metrics) if hpa else False
     return (

@@ -49,7 +49,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """What the page draws; ``messages`` of the planned window that were done."""
+    """The parts of the figure."""
 
     bars: tuple[Bar, ...]
     ticks: tuple[Mark, ...]
