@@ -42,11 +42,11 @@ def test_each_message_of_the_planned_window_is_in_its_bar(tmp_path: Path) -> Non
 
     assert found is not None
     counts = {
-        value: sum(bar.count for bar in found.bars if bar.from_seconds <= value < bar.to_seconds)
+        value: sum(bar.messages for bar in found.bars if bar.from_seconds <= value < bar.to_seconds)
         for value in (0.02, 3.0, 12.0, 30.0)
     }
     assert counts == {0.02: 5, 3.0: 90, 12.0: 5, 30.0: 0}
-    assert (found.messages, sum(bar.count for bar in found.bars)) == (100, 100)
+    assert (found.messages, sum(bar.messages for bar in found.bars)) == (100, 100)
     assert max(bar.height for bar in found.bars) == 100
     assert found.bars[-1].left + found.bars[-1].width == pytest.approx(100, abs=0.1)
     assert len(found.bars) <= 41

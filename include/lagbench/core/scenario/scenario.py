@@ -136,7 +136,7 @@ class ConsumerSettings(OwnConsumer, ConsumerFlags):
 
     @property
     def claimed_pod_rate_per_second(self) -> float | None:
-        """Return the rate of one pod, as a chart may show it; None: nobody has said it.
+        """Return the rate of one pod, as a chart may show it; None: it is not stated.
 
         An own consumer does not spend what these fields say: at their defaults they claim nothing.
         """

@@ -2,7 +2,7 @@
 (function (lagbench) {
   "use strict";
 
-  const KINDS = ["phases", "spikes", "actions", "episodes", "changes", "marks"];
+  const KINDS = ["phases", "spikes", "actions", "episodes", "changes"];
   /** A rebalance's band has a sign at its top, so that colour is never alone. */
   const TRIGGERS = {
     scale_up: { ink: "up", sign: "▲", name: "rebalance of a scale-up" },
@@ -102,10 +102,8 @@
       context.globalAlpha = 1;
       if (!notes.includes("phases")) return; // no line without its name
       context.strokeStyle = lagbench.theme.ink("muted");
-      [...events.phases, ...events.marks].forEach((event) => {
-        context.setLineDash(events.phases.includes(event) ? [1, 4] : []);
-        stroke(context, [[box.x(event.start), box.top], [box.x(event.start), box.top + box.height]]);
-      });
+      context.setLineDash([1, 4]);
+      events.phases.forEach(({ start }) => stroke(context, [[box.x(start), box.top], [box.x(start), box.top + box.height]]));
     });
   }
 
@@ -119,7 +117,7 @@
   function drawNotes(plot, { bands, notes, limits }, events) {
     inside(plot, (context, box) => {
       const taken = [];
-      if (notes.includes("phases")) upright(context, box, taken, [...events.phases, ...events.marks]);
+      if (notes.includes("phases")) upright(context, box, taken, events.phases);
       context.fillStyle = lagbench.theme.ink("ink");
       bands.forEach((kind) =>
         events[kind].forEach((event) => {
