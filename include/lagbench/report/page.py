@@ -77,7 +77,7 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         verdict=verdict,
         series=series,
         limits=series.limits,
-        histogram=histogram(folder, measures),
+        histogram=histogram(folder, measures, series.shifts, series.producer_shift),
         gate=read_record(folder),
         second=_second(folder),
         prediction=prediction,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -109,6 +109,8 @@ class RunSeries:
     causes: tuple[str, ...] = ()  # of each change of the replicas
     limits: tuple[Event, ...] = ()
     pod_rate: float | None = None
+    shifts: Mapping[str, int] = field(default_factory=dict)  # ns that clocks are ahead, by the pod
+    producer_shift: int = 0
 
 
 def read_series(folder: RunFolder, measures: Measures) -> RunSeries:
@@ -119,7 +121,7 @@ def read_series(folder: RunFolder, measures: Measures) -> RunSeries:
         origin_at, origin_name = measures.measured_from_at or 0, "the start of the measurement"
     elif load.first_spike_started_at is None:
         origin_name = "the stream's start"
-    stamped = _records(folder, _DRAWN_KINDS)
+    stamped, started = _records(folder, _DRAWN_KINDS), _records(folder, ("stream_started",))
     clocks = clock_set(stamped, measures.fidelity)
     drawn = on_recorders_clock(stamped, clocks)
     if measures.observation is not None:
@@ -136,6 +138,8 @@ def read_series(folder: RunFolder, measures: Measures) -> RunSeries:
         causes=causes(folder, measures, records),
         limits=tuple(limits(folder)),
         pod_rate=pod_rate(folder, measures),
+        shifts=clocks.shifts,
+        producer_shift=clocks.shifts.get(started[0].source, 0) if started else 0,
     )
 
 

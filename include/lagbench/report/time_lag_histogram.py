@@ -6,7 +6,7 @@ the time is logarithmic: a time lag goes from milliseconds to minutes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from math import ceil, log2, log10
 from typing import NamedTuple
 
@@ -54,10 +54,18 @@ class Histogram(NamedTuple):
     messages: int
 
 
-def histogram(folder: RunFolder, measures: Measures) -> Histogram | None:
-    """Return the histogram; None: it is not known when each message was done."""
+def histogram(
+    folder: RunFolder, measures: Measures, shifts: Mapping[str, int], producer_shift: int = 0
+) -> Histogram | None:
+    """Return the histogram; None: it is not known when each message was done.
+
+    :param shifts: nanoseconds by which the clocks of pods are ahead, by the pod.
+    """
     found, slos = measures.lag.time_lag_seconds, read_scenario(folder).slos
-    counts = _counts(folder, measures.load.planned_until_at)
+    counts = np.zeros(_EDGES.size - 1, np.int64)
+    for planned_at, lags in _lags(folder, shifts, producer_shift):
+        is_in = planned_at < (measures.load.planned_until_at or np.iinfo(np.int64).max)
+        counts += np.bincount(_bins(lags[is_in] / NANOSECONDS), minlength=counts.size)
     known = np.flatnonzero(counts)
     if found.p99 is None or not known.size:
         return None
@@ -89,17 +97,19 @@ def histogram(folder: RunFolder, measures: Measures) -> Histogram | None:
     )
 
 
-def _counts(folder: RunFolder, until_at: int | None) -> Ints:
-    """Return the messages in each bin that were planned before ``until_at`` and done."""
-    counts = np.zeros(_EDGES.size - 1, np.int64)
-    names = ["planned_at", "done_at"]
+def _lags(
+    folder: RunFolder, shifts: Mapping[str, int], producer_shift: int
+) -> Iterator[tuple[Ints, Ints]]:
+    """Yield planned instants and time lags of the messages that were done, in nanoseconds."""
     for part in sorted(folder.table("processed").glob("*.parquet")):
-        for rows in pq.ParquetFile(part).iter_batches(1 << 20, columns=names):
-            planned_at, done_at = (pc.drop_null(rows).column(name).to_numpy() for name in names)
-            is_in = planned_at < (np.iinfo(np.int64).max if until_at is None else until_at)
-            lags = (done_at - planned_at)[is_in] / NANOSECONDS
-            counts += np.bincount(_bins(lags), minlength=counts.size)
-    return counts
+        columns = ["planned_at", "done_at", "pod"]
+        for rows in pq.ParquetFile(part).iter_batches(1 << 20, columns=columns):
+            known = pc.drop_null(rows)
+            pods = known["pod"].dictionary_encode()
+            shift = np.array([shifts.get(pod, 0) for pod in pods.dictionary.to_pylist()], np.int64)
+            planned_at = known["planned_at"].to_numpy() - producer_shift
+            done_at = known["done_at"].to_numpy() - shift[pods.indices.to_numpy()]
+            yield planned_at, done_at - planned_at
 
 
 def _bins(seconds: Reals) -> Ints:

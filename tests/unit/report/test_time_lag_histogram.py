@@ -18,27 +18,36 @@ SECOND = 1_000_000_000
 def test_each_message_of_the_planned_window_is_in_its_bar(tmp_path: Path) -> None:
     """Neither one that was planned later nor a row without an instant counts.
 
+    Stamps are on the clocks of the producer and of the pods, which may be ahead.
+
     A limit that is near makes the axis longer; one that is far is left to the text.
     """
     run = quick_spike_run().write(tmp_path)
     measures = measure_run(run)
-    assert histogram(run, measures) is None  # the folder has no rows of messages
+    assert histogram(run, measures, {}) is None  # the folder has no rows of messages
     start, end = measures.load.stream_started_at, measures.load.planned_until_at
     assert start is not None
     assert end is not None
     lags = [0.02] * 5 + [3.0] * 90 + [12.0] * 5
     rows = [(start + n, start + n + round(lag * SECOND)) for n, lag in enumerate(lags)]
-    rows += [(end, end + SECOND), (None, end)]
-    planned_at, done_at = zip(*rows, strict=True)
+    rows.append((end, end + SECOND))
+    planned_at = [planned + 2 * SECOND for planned, _ in rows] + [None]
+    done_at = [done + 7 * SECOND for _, done in rows] + [end]
     folder = run.table("processed")
     folder.mkdir(exist_ok=True)
-    table = pa.table({"planned_at": pa.array(planned_at, pa.int64()), "done_at": done_at})
+    table = pa.table(
+        {
+            "planned_at": pa.array(planned_at, pa.int64()),
+            "done_at": done_at,
+            "pod": ["p"] * len(done_at),
+        }
+    )
     pq.write_table(table, folder / "part-00000.parquet")
     scenario = run.read_text(run.scenario)
     limits = "slos: {time_lag_p99_seconds: 30, time_lag_p95_seconds: 4000, "
     run.write_text(run.scenario, scenario.replace("slos: {", limits))
 
-    found = histogram(run, measures)
+    found = histogram(run, measures, {"p": 7 * SECOND}, 2 * SECOND)
 
     assert found is not None
     counts = {
