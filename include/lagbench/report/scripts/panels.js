@@ -129,15 +129,14 @@
   /** Return the panel's instants and a column for each line; the live page's go on as predicted. */
   function joined(board, spec, tables) {
     const own = tables[spec.table];
-    const [first, last] = own.isEmpty ? [Infinity, -Infinity] : [own.seconds[0], own.seconds[own.seconds.length - 1]];
-    const ahead = board.isLive && spec.lines.some((line) => line.table === "predicted") ? tables.predicted.seconds : [];
-    const [early, late] = [ahead.filter((second) => second < first && own.isEmpty), ahead.filter((second) => second > last && !own.isEmpty)];
-    const seconds = early.length + late.length ? [...early, ...own.seconds, ...late] : own.seconds;
-    const none = (of) => of.map(() => null);
+    const last = own.isEmpty ? -Infinity : own.seconds[own.seconds.length - 1];
+    const isAhead = board.isLive && spec.lines.some((line) => line.table === "predicted");
+    const late = isAhead ? tables.predicted.seconds.filter((second) => second > last) : [];
+    const seconds = late.length ? [...own.seconds, ...late] : own.seconds;
     const values = spec.lines.map((line) => {
       if (line.table === spec.table) {
         const found = own.values[own.names.indexOf(line.column)];
-        return seconds === own.seconds ? found : [...none(early), ...found, ...none(late)];
+        return late.length ? [...found, ...late.map(() => null)] : found;
       }
       const found = valuesAt(seconds, tables[line.table], line);
       return line.isRate ? found.map((value) => (value === null || !board.podRate ? null : value * board.podRate)) : found;
