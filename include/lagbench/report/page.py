@@ -23,6 +23,7 @@ from lagbench.core.verdict.slo import SloStatus
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.report.next_steps import next_steps
 from lagbench.report.series import RunSeries, data_block, read_series
+from lagbench.report.time_lag_histogram import histogram, seconds_text
 from lagbench.results.gate import read_record
 from lagbench.results.observed_run import POLICY_CHECK_FILE
 from lagbench.results.run_prediction import read_prediction
@@ -75,6 +76,8 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         m=measures,
         verdict=verdict,
         series=series,
+        limits=series.limits,
+        histogram=histogram(folder, measures, series.shifts, series.producer_shift),
         gate=read_record(folder),
         second=_second(folder),
         prediction=prediction,
@@ -162,6 +165,7 @@ FILTERS: Mapping[str, Callable[..., str]] = {
     "percent": _in_units("{} %", 1),
     "memory": _in_units("{} MiB", scale=2**20),
     "instant": instant,
+    "time": seconds_text,
     # A phrase with a capital and a full stop; an empty text stays empty.
     "sentence": lambda text: f"{text[0].upper()}{text[1:].rstrip('.')}." if text else "",
 }
@@ -191,7 +195,7 @@ def _flat(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-SCRIPTS = ("theme", "samples", "panels", "charts")
+SCRIPTS = ("theme", "samples", "marks", "panels", "charts")
 """Files of ``scripts``: each adds to ``window.lagbench`` when it is read, in this order."""
 
 STYLES = ("theme", "page", "charts", "print")

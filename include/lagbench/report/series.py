@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ from lagbench.core.telemetry.records_of_programs import (
     PodStopped,
 )
 from lagbench.core.telemetry.records_of_recorder import HpaSample, KubeEvent, PodSeen
+from lagbench.report.read_against import causes, has_cpu_to_show, limits, pod_rate, predicted_course
 from lagbench.results.run_tables import read_lag, read_rate
 
 Floats = npt.NDArray[np.float64]
@@ -48,6 +49,7 @@ _DRAWN_KINDS = (
     "clock_offset",
     "kube_event",
     "hpa_sample",
+    "hpa_sync",
 )
 _MEMBER_KINDS = ("group_sample", "group_members", "pod_seen")
 _SAMPLE_SECONDS = 1.0
@@ -104,6 +106,11 @@ class RunSeries:
     phases: tuple[Event, ...] = ()
     pods: tuple[PodRow, ...] = ()
     said: tuple[SaidRow, ...] = ()
+    causes: tuple[str, ...] = ()  # of each change of the replicas
+    limits: tuple[Event, ...] = ()
+    pod_rate: float | None = None
+    shifts: Mapping[str, int] = field(default_factory=dict)  # ns that clocks are ahead, by the pod
+    producer_shift: int = 0
 
 
 def read_series(folder: RunFolder, measures: Measures) -> RunSeries:
@@ -114,7 +121,7 @@ def read_series(folder: RunFolder, measures: Measures) -> RunSeries:
         origin_at, origin_name = measures.measured_from_at or 0, "the start of the measurement"
     elif load.first_spike_started_at is None:
         origin_name = "the stream's start"
-    stamped = _records(folder, _DRAWN_KINDS)
+    stamped, started = _records(folder, _DRAWN_KINDS), _records(folder, ("stream_started",))
     clocks = clock_set(stamped, measures.fidelity)
     drawn = on_recorders_clock(stamped, clocks)
     if measures.observation is not None:
@@ -128,13 +135,18 @@ def read_series(folder: RunFolder, measures: Measures) -> RunSeries:
         phases=tuple(sorted(_phases(records, origin_at), key=lambda phase: phase["start"])),
         pods=_pods(records, clock_set(records, measures.fidelity), origin_at),
         said=tuple(sorted(said(records, origin_at), key=lambda row: row.seconds)),
+        causes=causes(folder, measures, records),
+        limits=tuple(limits(folder)),
+        pod_rate=pod_rate(folder, measures),
+        shifts=clocks.shifts,
+        producer_shift=clocks.shifts.get(started[0].source, 0) if started else 0,
     )
 
 
 def _lines(
     folder: RunFolder, measures: Measures, clocks: ClockSet, origin_at: int
 ) -> dict[str, dict[str, Series]]:
-    """Return the lines of each panel; its first one may be drawn below the others."""
+    """Return the lines of each panel, and those of the prediction."""
 
     def line(at: npt.NDArray[Any], values: npt.NDArray[Any]) -> Series:
         return Series((at - origin_at) / NANOSECONDS, values)
@@ -151,7 +163,7 @@ def _lines(
     latency = _columns(folder, "latency", ("at", "p99_seconds"))
     offered, consumed = _rates(folder, measures, lag)
     cpu = consumer_cpu(on_recorders_clock(_records(folder, ("consumer_progress",)), clocks))
-    return {
+    lines = {
         "lag": {"total": _broken(total), "hottest": _broken(hottest)},
         "replicas": {
             "desired": _broken(line(replicas["at"], replicas["spec"])),
@@ -160,8 +172,14 @@ def _lines(
         "rates": {"offered": line(*offered), "consumed": line(*consumed)},
         # A second in which no message was done has no row.
         "latency": {"p99": _broken(line(latency["at"], latency["p99_seconds"]), 1.5)},
-        "cpu": {"mean": line(cpu.at, cpu.mean), "highest": line(cpu.at, cpu.highest)},
     }
+    if has_cpu_to_show(folder, cpu.highest):
+        lines["cpu"] = {"mean": line(cpu.at, cpu.mean), "highest": line(cpu.at, cpu.highest)}
+    predicted = predicted_course(folder, measures.load.stream_started_at)
+    if predicted is not None:
+        at, records, pods = predicted
+        lines["predicted"] = {"lag": line(at, records), "replicas": line(at, pods)}
+    return lines
 
 
 def _columns(folder: RunFolder, table: str, names: tuple[str, ...]) -> dict[str, Floats]:
@@ -265,7 +283,7 @@ def said(records: Iterable[TelemetryRecord], origin_at: int) -> Iterator[SaidRow
         if isinstance(record, KubeEvent):
             about, is_warning = (
                 f"{record.object_kind}/{record.object_name}",
-                record.type == "Warning",
+                record.type == "Warning" and not _is_usual(record),
             )
             yield SaidRow(seconds, about, record.reason, record.message, record.count, is_warning)
         elif isinstance(record, HpaSample):
@@ -274,6 +292,13 @@ def said(records: Iterable[TelemetryRecord], origin_at: int) -> Iterator[SaidRow
             if changed:
                 about = f"HorizontalPodAutoscaler/{record.name}"
                 yield SaidRow(seconds, about, "conditions", ", ".join(changed))
+
+
+def _is_usual(event: KubeEvent) -> bool:
+    """Return whether every run has such a warning: until a pod is Ready, and at the end."""
+    return event.reason == "ScaledObjectDeleted" or (
+        event.reason == "Unhealthy" and event.message.startswith(("Readiness", "Startup"))
+    )
 
 
 def data_block(series: RunSeries, measures: Measures) -> str:
@@ -300,7 +325,9 @@ def data_block(series: RunSeries, measures: Measures) -> str:
             for pod in series.pods
             if pod.held.seconds.size
         ],
-        "events": {"phases": series.phases, **_events(measures, series.origin_at)},
+        "events": {"phases": series.phases, **_events(measures, series)},
+        "limits": series.limits,
+        "podRate": series.pod_rate,
     }
     text = json.dumps(block, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.translate(_IN_A_SCRIPT)
@@ -323,8 +350,9 @@ def _milliseconds(at: int | None, origin_at: int) -> int | None:
     return None if at is None else round((at - origin_at) * 1000 / NANOSECONDS)
 
 
-def _events(measures: Measures, origin_at: int) -> dict[str, list[Event]]:
+def _events(measures: Measures, series: RunSeries) -> dict[str, list[Event]]:
     """Return the events by kind; an end that is null was not seen: it lasts to the chart's edge."""
+    origin_at = series.origin_at
 
     def span(event: Any, **names: Any) -> Event:
         start, end = (_milliseconds(at, origin_at) for at in (event.started_at, event.ended_at))
@@ -345,7 +373,8 @@ def _events(measures: Measures, origin_at: int) -> dict[str, list[Event]]:
                 "at": _milliseconds(change.at, origin_at),
                 "before": change.replicas_before,
                 "after": change.replicas_after,
+                "cause": cause,
             }
-            for change in measures.scaling.changes
+            for change, cause in zip(measures.scaling.changes, series.causes, strict=True)
         ],
     }

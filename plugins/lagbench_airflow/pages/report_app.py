@@ -28,6 +28,7 @@ from fastapi.responses import (
 from jinja2 import Environment, FileSystemLoader
 
 from lagbench.adapters.runs.run_folder import SECOND_GROUP, runs_root
+from lagbench.core.live.run_state import EVENTS
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.programs.live.run_follower import PhaseLog, ends_run, failures_of
 from lagbench.report.page import scripts, styles
@@ -114,7 +115,8 @@ def live_page(run_id: str) -> HTMLResponse:
     live = f"{public_prefix()}/live/{run_id}"
     paths = {"events": f"{live}/events", "lines": f"{live}/lines", "report": report_path(run_id)}
     # JSON that no text can end: a ``<`` is written as its number.
-    settings = json.dumps({"run": run_id, **paths}).replace("<", "\\u003c")
+    facts = {"run": run_id, **paths, "events_of_phases": EVENTS}
+    settings = json.dumps(facts).replace("<", "\\u003c")
     return _page("live.html.j2", *_LIVE_SCRIPTS, run_id=run_id, settings=settings)
 
 

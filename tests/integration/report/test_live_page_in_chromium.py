@@ -14,7 +14,7 @@ from tests.integration.report.chromium import Page
 from tests.integration.report.served_live_page import served_live_page
 
 from lagbench.adapters.runs.run_folder import runs_root
-from lagbench.core.live.live_line import LiveCell, LiveLine, encode_line
+from lagbench.core.live.live_line import LiveCell, LiveCourse, LiveLine, LivePhase, encode_line
 
 pytestmark = pytest.mark.browser
 
@@ -104,6 +104,43 @@ def test_the_hottest_partition_is_unknown_while_one_is(browser: Page) -> None:
 
     with live_page(browser, *lines):
         assert charted(browser, "Lag")[-2:] == [["1", "–", "–"], ["2", "12", "7"]]
+
+
+def test_the_prediction_goes_on_where_the_samples_end(browser: Page) -> None:
+    """From the stream's start, in seconds since the spike; what was measured has both."""
+    course = LiveCourse(every_seconds=5, lag=[0, 100, 2000, 50], replicas=[1, 1, 3, 3])
+    cell = msgspec.structs.replace(CELL, predicted=course, pod_rate_per_second=250)
+    lines = [
+        LiveLine(at=20 * S, second=0.0, lag=0, lag_by_partition=[0, 0], replicas=(1, 1)),
+        LiveLine(at=25 * S, second=5.0, lag=80, lag_by_partition=[50, 30], replicas=(1, 1)),
+    ]
+
+    with live_page(browser, *lines, cell=cell):
+        lag, rates = (charted(browser, one) for one in ("Lag", "Rate"))
+
+    assert lag == [
+        ["seconds", "total", "hottest", "predicted"],
+        ["-29", "–", "–", "–"],  # the line of the cell
+        ["-10", "0", "0", "0"],
+        ["-5", "80", "50", "100"],
+        ["0", "–", "–", "2,000"],
+        ["5", "–", "–", "50"],
+    ]
+    assert [row[-1] for row in rates] == ["capacity of the Ready pods", "–", "250", "250"]
+
+
+def test_phases_that_are_events_are_named_so(browser: Page) -> None:
+    """The wait for the planned end is no event; its end is one."""
+    waits = LivePhase(at=3 * S, name="traffic_finished", state="started")
+    ends = LivePhase(at=6 * S, name="traffic_finished", state="finished")
+
+    with live_page(browser, LiveLine(at=3 * S, phases=[waits]), LiveLine(at=6 * S, phases=[ends])):
+        box = "document.querySelector('#charts > .behind')"
+        browser.run(f"{box}.open = true")
+        cells = f"[...{box}.querySelectorAll('td')].map((cell) => cell.textContent)"
+        shown = eventually(lambda: browser.run(cells), "the table is filled")
+
+    assert shown == ["5", "5", "planned load ends"]
 
 
 def test_a_run_that_failed_before_its_lines_says_so(browser: Page) -> None:

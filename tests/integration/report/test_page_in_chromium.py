@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -68,6 +68,17 @@ def address(folder: RunFolder, query: str = "") -> str:
     return folder.report.resolve().as_uri() + query
 
 
+def changed_block(folder: RunFolder, name: str, change: Callable[[dict[str, Any]], None]) -> str:
+    """Write the report with another data block, and return its address."""
+    page = folder.report.read_text(encoding="utf-8")
+    begin, data, end = re.split(r'(?<=id="run-data">)(.*?)(?=</script>)', page, flags=re.DOTALL)
+    block = json.loads(data)
+    change(block)
+    changed = folder.path / name
+    changed.write_text(begin + json.dumps(block) + end, encoding="utf-8")
+    return changed.resolve().as_uri()
+
+
 def series_of(folder: RunFolder) -> RunSeries:
     """Return what the page draws."""
     return read_series(folder, Measures.model_validate(folder.read_json(folder.measures)))
@@ -95,46 +106,88 @@ def box_of(page: Page, plot: int) -> dict[str, Any]:
     return found
 
 
-def test_it_draws_six_panels_and_loads_nothing(browser: Page, folder: RunFolder) -> None:
+def test_it_draws_its_panels_and_loads_nothing(browser: Page, folder: RunFolder) -> None:
     """Its own policy lets its script and style run; no error, no request but the file itself."""
     browser.open(address(folder))
 
-    assert browser.run(INKED) == [True] * 6
+    assert browser.run(INKED) == [True] * 5
     assert browser.problems == []
     assert browser.loaded == [address(folder)]
 
 
 def test_a_panel_without_a_value_is_hidden_and_named(browser: Page, folder: RunFolder) -> None:
-    """A run whose pods measure no CPU shows no empty chart of it."""
-    page = folder.report.read_text(encoding="utf-8")
-    begin, data, end = re.split(r'(?<=id="run-data">)(.*?)(?=</script>)', page, flags=re.DOTALL)
-    block = json.loads(data)
-    cpu = block["tables"]["cpu"]
-    cpu["columns"] = {name: [None] * len(cpu["ms"]) for name in cpu["columns"]}
-    changed = folder.path / "without_cpu.html"
-    changed.write_text(begin + json.dumps(block) + end, encoding="utf-8")
+    """An observed run, whose messages have no time lag, shows no empty chart of it."""
 
-    browser.open(changed.resolve().as_uri())
+    def without_time_lag(block: dict[str, Any]) -> None:
+        latency = block["tables"]["latency"]
+        latency["columns"] = {name: [None] * len(latency["ms"]) for name in latency["columns"]}
+
+    browser.open(changed_block(folder, "without_time_lag.html", without_time_lag))
 
     hidden = "[...document.querySelectorAll('.panel[hidden] h3')].map((head) => head.textContent)"
-    assert browser.run(hidden) == ["CPU of a consumer pod cores"]
+    assert browser.run(hidden) == ["Time lag p99 seconds"]
     axis = browser.run("document.querySelector('.axis-name').textContent")
-    assert axis.endswith(": CPU of a consumer pod")
+    assert axis.endswith(": Time lag p99")
+
+
+def test_a_chart_says_its_lines_and_limits(browser: Page, folder: RunFolder) -> None:
+    """Its label names the highest values and the limits; a line without a value has no entry."""
+
+    def known(block: dict[str, Any]) -> None:
+        block["limits"] = [{"name": "time_lag_p99_seconds", "number": 5}]
+        ms = block["tables"]["lag"]["ms"]
+        block["tables"]["predicted"] = {"ms": ms[:1], "columns": {"lag": [123456], "replicas": [7]}}
+
+    browser.open(changed_block(folder, "read_against.html", known))
+    labels = browser.run(
+        "[...document.querySelectorAll('.plot')].map((plot) => plot.getAttribute('aria-label'))"
+    )
+    entries = """[...document.querySelectorAll('.panel')].map((panel) =>
+        [...panel.querySelectorAll('.entry:not([hidden])')].map((one) => one.textContent))"""
+
+    lag, replicas, rates, time_lag = browser.run(entries)[:4]
+    assert lag == ["total", "hottest partition", "predicted"]
+    assert replicas == ["desired", "ready", "predicted, desired"]
+    assert rates == ["produced", "consumed", "capacity of the Ready pods"]
+    assert time_lag == ["p99"]
+    assert "predicted 123,456 (at " in labels[0]
+    assert "desired 12 (at " in labels[1]
+    assert "limit of p99: 5 s" in labels[3]
+    browser.open(address(folder))
+    assert browser.run(entries)[0] == ["total", "hottest partition"]
+
+
+def test_a_step_of_the_replicas_tells_its_cause(browser: Page, folder: RunFolder) -> None:
+    """Beside the pointer, and in the table of events."""
+    browser.open(address(folder))
+    first = browser.run("JSON.parse(document.getElementById('run-data').textContent).events")
+    step = first["changes"][0]
+    text = f"replicas {step['before']} → {step['after']}: {step['cause']}"
+    assert "lag metric" in step["cause"]
+    box = box_of(browser, 1)
+    shown = browser.run(SHOWN)
+    share = (step["at"] / 1000 - shown["min"]) / (shown["max"] - shown["min"])
+
+    browser.mouse("mouseMoved", box["x"] + box["width"] * share, box["y"] + 50)
+
+    hint = "document.querySelector('.hint:not([hidden])').textContent"
+    assert eventually(lambda: browser.run(hint), "the cause is shown").startswith(text)
+    browser.run("document.querySelector('#charts > .behind').open = true")
+    cells = "[...document.querySelectorAll('#charts > .behind td')].map((cell) => cell.textContent)"
+    assert text in eventually(lambda: browser.run(cells), "the table is filled")
 
 
 def test_a_sample_between_two_gaps_is_drawn_as_a_point(browser: Page, folder: RunFolder) -> None:
     """No line leads to it: a run that does a message now and then would show nothing."""
-    page = folder.report.read_text(encoding="utf-8")
-    begin, data, end = re.split(r'(?<=id="run-data">)(.*?)(?=</script>)', page, flags=re.DOTALL)
-    block = json.loads(data)
-    latency = block["tables"]["latency"]
     inked = []
-    for every in (2, len(latency["ms"])):
-        values = [5 if at % every == 1 else None for at in range(len(latency["ms"]))]
-        latency["columns"]["p99"] = values
-        changed = folder.path / "lone_samples.html"
-        changed.write_text(begin + json.dumps(block) + end, encoding="utf-8")
-        browser.open(changed.resolve().as_uri())
+    for every in (2, 1 << 30):
+
+        def lone(block: dict[str, Any], every: int = every) -> None:
+            latency = block["tables"]["latency"]
+            values = [5 if at % every == 1 else None for at in range(len(latency["ms"]))]
+            latency["columns"]["p99"] = values
+
+        browser.open(changed_block(folder, "lone_samples.html", lone))
         inked.append(browser.run(OF_THE_LINE))
 
     assert inked[0] > inked[1] > 0
@@ -202,7 +255,7 @@ def test_a_table_stands_behind_each_chart(browser: Page, folder: RunFolder) -> N
         "[...document.querySelectorAll('.behind')].map((b) => b.querySelectorAll('tr').length)"
     )
     rows = eventually(lambda: all(found := browser.run(counted)) and found, "every table is filled")
-    assert len(rows) == 7  # six panels, and the events
+    assert len(rows) == 6  # five panels, and the events
     assert rows[0] == min(series_of(folder).lines["lag"]["total"].seconds.size, 100) + 1
 
 

@@ -60,7 +60,7 @@ def test_a_report_draws_in_its_sandbox(browser: Page, address: str) -> None:
     """All panels, without a problem that the policy makes."""
     browser.open(f"{address}/runs/real/report.html")
 
-    assert browser.run(INKED) == [True] * 6
+    assert browser.run(INKED) == [True] * 5
     assert browser.run("origin") == "null"
     assert browser.problems == []
 

@@ -16,6 +16,7 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.evidence.observed_group import Observation
 from lagbench.core.measures.evidence.played_actions import PlayedAction
 from lagbench.core.measures.measures import NAMED, Measures
+from lagbench.core.simulation.prediction import Course, Prediction, RunPrediction
 from lagbench.core.telemetry.records_of_recorder import HpaSample, KubeEvent
 from lagbench.core.verdict.slo import Slo
 from lagbench.core.verdict.verdict import Verdict
@@ -52,10 +53,7 @@ def drawn(series: RunSeries, **changed: Any) -> RunSeries:
 
 
 def test_a_table_gives_back_its_samples(folder: RunFolder, measures: Measures) -> None:
-    """The coded instants of lag are those of its samples to the millisecond, the values exact.
-
-    The CPU of the consumers has a mean and a highest line in cores, over the whole run.
-    """
+    """The coded instants of lag are those of its samples to the millisecond, the values exact."""
     series = read_series(folder, measures)
     tables = block(series, measures)["tables"]
 
@@ -64,11 +62,58 @@ def test_a_table_gives_back_its_samples(folder: RunFolder, measures: Measures) -
     assert list(accumulate(tables["lag"]["ms"])) == milliseconds
     values = {"total": total.values.tolist(), "hottest": hottest.values.tolist()}
     assert tables["lag"]["columns"] == values
-    cpu = tables["cpu"]
+
+
+def test_cpu_is_drawn_where_it_matters(tmp_path: Path) -> None:
+    """Pods of 0.03 cores that nothing scales by show nothing; a message that costs CPU does.
+
+    It has a mean and a highest line in cores, over the whole run.
+    """
+    folder = quick_spike_run().write(tmp_path)
+    measures = measure_run(folder)
+    assert "cpu" not in read_series(folder, measures).lines
+    scenario = folder.read_text(folder.scenario)
+    costly = scenario.replace("{process_ms: 2.0", "{cpu_ms: 1.0")
+    folder.write_text(folder.scenario, costly)
+
+    cpu = block(read_series(folder, measures), measures)["tables"]["cpu"]
+
     known = {value for value in cpu["columns"]["mean"] if value is not None}
     assert known == {0.03}  # as each pod of the story reports
     assert len(cpu["columns"]["highest"]) == len(cpu["ms"])
     assert sum(cpu["ms"]) > 270_000  # the stream ends 280 s after its spike
+
+
+def test_what_a_measurement_is_read_against(tmp_path: Path) -> None:
+    """The prediction on the run's clock, the limits, the rate of a pod, and each step's cause.
+
+    What the folder does not have is left out: the prediction of an older version has no course.
+    """
+    folder = quick_spike_run().write(tmp_path)
+    measures = measure_run(folder)
+    bare = block(read_series(folder, measures), measures)
+    assert "predicted" not in bare["tables"]
+    assert bare["podRate"] == 500
+    assert {"name": "reaction_seconds", "number": 90} in bare["limits"]
+    causes = [change["cause"] for change in bare["events"]["changes"]]
+    assert len(causes) == 5
+    assert all("lag metric" in cause for cause in causes)
+
+    course = Course(every_seconds=2, lag=(0, 500, 70), replicas=(2, 6, 6))
+    kept = Prediction(
+        phases=1,
+        hpa_sync_at_seconds=None,
+        measures={},
+        settled_seconds=4,
+        watched_seconds=6,
+        course=course,
+    )
+    folder.write_json(folder.prediction, RunPrediction(before=kept).model_dump(mode="json"))
+    predicted = block(read_series(folder, measures), measures)["tables"]["predicted"]
+
+    before = (measures.load.first_spike_started_at or 0) - (measures.load.stream_started_at or 0)
+    assert predicted["ms"] == [-before // 1_000_000, 2000, 2000]
+    assert predicted["columns"] == {"lag": [0, 500, 70], "replicas": [2, 6, 6]}
 
 
 def test_a_reading_that_failed_breaks_the_line(tmp_path: Path) -> None:
@@ -283,6 +328,35 @@ def test_what_the_autoscaler_said_stands_in_order_of_time() -> None:
         (2, "no answer", 3, True),
         (3, "ScalingActive=False", 1, False),
     ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "is_warning"),
+    [
+        ("Unhealthy", "Readiness probe failed: connection refused", False),
+        ("Unhealthy", "Liveness probe failed: timeout", True),
+        ("ScaledObjectDeleted", "ScaledObject was deleted", False),
+        ("FailedGetExternalMetric", "no answer", True),
+    ],
+)
+def test_what_every_run_says_is_no_warning(reason: str, message: str, is_warning: bool) -> None:
+    """Until a pod is Ready its probe fails, and the end of a run deletes its ScaledObject."""
+    event = KubeEvent(
+        at=SECOND,
+        source="recorder",
+        object_kind="Pod",
+        object_name="p",
+        type="Warning",
+        reason=reason,
+        message=message,
+        count=1,
+        first_at=None,
+        last_at=None,
+    )
+
+    (row,) = said([event], 0)
+
+    assert row.is_warning is is_warning
 
 
 NO_VERDICT = Verdict(run_id="r", status="pass", reasons=(), slos=())

@@ -24,6 +24,7 @@ class LiveSlo(msgspec.Struct, kw_only=True, frozen=True):
     title: str
     limit: str  # in words, with its unit
     unit: str
+    number: float | None = None  # the limit; None: a claim, which has none
 
 
 class LiveSpike(msgspec.Struct, kw_only=True, frozen=True):
@@ -31,6 +32,14 @@ class LiveSpike(msgspec.Struct, kw_only=True, frozen=True):
 
     start_seconds: float
     end_seconds: float
+
+
+class LiveCourse(msgspec.Struct, kw_only=True, frozen=True):
+    """The predicted lag and replicas, at even steps from the stream's start."""
+
+    every_seconds: float
+    lag: list[int]
+    replicas: list[int]
 
 
 class LiveCell(msgspec.Struct, kw_only=True, frozen=True):
@@ -47,6 +56,8 @@ class LiveCell(msgspec.Struct, kw_only=True, frozen=True):
     spikes: list[LiveSpike]
     slos: list[LiveSlo]
     group: Literal["first", "second"] | None = None  # of two; None: the run has one
+    pod_rate_per_second: float | None = None  # of one pod; None: not known
+    predicted: LiveCourse | None = None  # None: not predicted
 
 
 class LivePhase(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):

@@ -64,6 +64,7 @@ def live_slos(slos: Slos) -> list[LiveSlo]:
                 title=name.replace("_", " ").capitalize() if named is None else named.title,
                 limit=CLAIM if limit is True or named is None else slo_of(name, limit).threshold,
                 unit="" if named is None else named.unit,
+                number=None if limit is True else limit,
             )
         )
     return found

@@ -134,6 +134,17 @@ class ConsumerSettings(OwnConsumer, ConsumerFlags):
         "on a cluster, where pods take their own time, only if it is given",
     )
 
+    @property
+    def claimed_pod_rate_per_second(self) -> float | None:
+        """Return the rate of one pod, as a chart may show it; None: it is not stated.
+
+        An own consumer does not spend what these fields say: at their defaults they claim nothing.
+        """
+        fields = ConsumerSettings.model_fields
+        costs = ("process_ms", "cpu_ms", "concurrency")
+        is_default = all(getattr(self, name) == fields[name].default for name in costs)
+        return None if self.kind == "own" and is_default else self.pod_rate_per_second
+
     def lag_at_rest_seconds(self, rate: float, pods: int) -> float:
         """Return the seconds of traffic that lag shows at its highest while ``pods`` keep up."""
         if self.kind == "own":

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import ceil
+
+import numpy as np
 
 from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS
 from lagbench.core.measures.measures import NAMED, Measures
@@ -19,7 +22,7 @@ from lagbench.core.scenario.offered_load import load_spikes, offered_load
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.simulation.simulate import simulate
 from lagbench.core.simulation.simulated_world import SimulatedEnvironment
-from lagbench.core.simulation.simulation_measures import Spread, spreads
+from lagbench.core.simulation.simulation_measures import Simulation, Spread, spreads
 
 PHASES = 16
 PREDICTED = ("peak_lag_records", "reaction_seconds", "drain_seconds", "max_replicas")
@@ -28,8 +31,20 @@ AROUND_SECONDS = 108
 """quick_spike on 2 cores: 375 s in total, less 267 s from the stream's start to the last change of
 replicas (measured). The rest is bench up, Airflow, pipeline and report.
 """
+_MOST_POINTS = 300
+_ENDED_SHARE = 0.01
+"""Of the highest lag: a course has ended when the lag stays below."""
+_AFTER_SECONDS = 10.0
 ACCOUNTING_SECONDS_PER_MESSAGE = 9e-6
 """Landing and accounting of 20 million messages took 181 s on two cores (docs/spark.md)."""
+
+
+class Course(MeasureModel):
+    """Lag and replicas of one simulated run, at even steps from the stream's start."""
+
+    every_seconds: float
+    lag: tuple[int, ...]
+    replicas: tuple[int, ...]
 
 
 class Prediction(MeasureModel):
@@ -40,6 +55,7 @@ class Prediction(MeasureModel):
     measures: dict[str, Spread]
     settled_seconds: float  # the last change of replicas in any phase, from the stream's start
     watched_seconds: float  # from the stream's start
+    course: Course | None = None  # of the draw with the median peak lag; None: older predictions
 
 
 class RunPrediction(MeasureModel):
@@ -109,6 +125,25 @@ def predict(
         measures={name: ranges[name] for name in PREDICTED},
         settled_seconds=max(one.measures.settled_seconds for one in found),
         watched_seconds=found[0].measures.watched_seconds,
+        course=_course(sorted(found, key=lambda one: one.measures.peak_lag_records)[phases // 2]),
+    )
+
+
+def _course(of: Simulation) -> Course | None:
+    """Return what a chart shows of a simulation: until lag and replicas have come down."""
+    (instants, totals), line = of.total_lag, of.timeline
+    if not line.second.size:
+        return None
+    last_lag = instants[totals > _ENDED_SHARE * totals.max()].max(initial=0.0)
+    end = max(of.measures.settled_seconds, last_lag) + _AFTER_SECONDS
+    end = min(end, of.measures.watched_seconds)
+    every = max(1.0, float(ceil(end / _MOST_POINTS)))
+    seconds = np.arange(0.0, end, every)
+    rows = np.maximum(np.searchsorted(line.second, seconds, side="right") - 1, 0)
+    return Course(
+        every_seconds=every,
+        lag=tuple(np.rint(np.interp(seconds, instants, totals)).astype(int).tolist()),
+        replicas=tuple(line.spec_replicas[rows].tolist()),
     )
 
 

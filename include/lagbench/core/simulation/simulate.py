@@ -30,7 +30,7 @@ from lagbench.core.scenario.actions import (
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.simulation.simulated_autoscaler import SimulatedAutoscaler, SimulatedClock
 from lagbench.core.simulation.simulated_world import SimulatedEnvironment, World
-from lagbench.core.simulation.simulation_measures import Simulation, Timeline, measure
+from lagbench.core.simulation.simulation_measures import Simulation, Timeline, lag_lines, measure
 
 DEFAULT_SLO_SECONDS = 30.0
 _SIMULATED = (KillPod, SwapPolicy, AutoscalerDown, SlowDownstream, GrowPartitions)
@@ -91,6 +91,7 @@ def simulate(
         world, lambda in_force: SimulatedAutoscaler(in_force, world, random), policy, swapped or {}
     )
     timeline = played.run(until)
+    instants, lags = lag_lines(world, until)
     return Simulation(
         scenario=scenario.name,
         policy=policy_name,
@@ -98,12 +99,15 @@ def simulate(
         slo_seconds=slo,
         measures=measure(
             world,
+            instants,
+            lags,
             until=until,
             slo_seconds=slo,
             drained_records=limits.lag_threshold_records,
             started_replicas=limits.started_replicas,
         ),
         timeline=timeline,
+        total_lag=(instants, lags.sum(axis=1)),
     )
 
 

@@ -110,6 +110,8 @@ class Simulation:
     slo_seconds: float
     measures: SimulationMeasures
     timeline: Timeline
+    total_lag: tuple[Reals, Reals]
+    """The instants at which it bends, and its value there; not in the JSON."""
     fidelity: Literal["simulated"] = "simulated"
 
     def to_json(self, *, with_timeline: bool = True) -> dict[str, Any]:
@@ -165,20 +167,29 @@ def spreads(simulations: Sequence[Simulation]) -> dict[str, Spread]:
     return found
 
 
+def lag_lines(world: World, until: float) -> tuple[Reals, Reals]:
+    """Return the instants at which lag bends, and the lag of each partition there."""
+    courses = world.backlog.courses(until)
+    # A partition without lag has no breakpoints; second 0 is always measured.
+    instants = np.unique(np.concatenate([[0.0], *(at for at, _ in courses)]))
+    instants = instants[instants >= 0]
+    return instants, np.column_stack([np.interp(instants, at, lag) for at, lag in courses])
+
+
 def measure(
     world: World,
+    instants: Reals,
+    lags: Reals,
     *,
     until: float,
     slo_seconds: float,
     drained_records: float | None,
     started_replicas: int,
 ) -> SimulationMeasures:
-    """Return the measures of [stream start, ``until``]; ``drained_records``: one threshold."""
-    courses = world.backlog.courses(until)
-    # A partition without lag has no breakpoints; second 0 is always measured.
-    instants = np.unique(np.concatenate([[0.0], *(at for at, _ in courses)]))
-    instants = instants[instants >= 0]
-    lags = np.column_stack([np.interp(instants, at, lag) for at, lag in courses])
+    """Return the measures of [stream start, ``until``]; ``drained_records``: one threshold.
+
+    :param instants: with ``lags`` as ``lag_lines`` returns them.
+    """
     totals: Reals = lags.sum(axis=1)
     steps = [step for step in world.fleet.steps if 0 <= step.at <= until]
     counts = [world.fleet.replicas_at(0.0), *(step.after for step in steps)]

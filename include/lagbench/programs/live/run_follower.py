@@ -25,6 +25,7 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.live.live_course import Course
 from lagbench.core.live.live_line import (
     LiveCell,
+    LiveCourse,
     LiveLine,
     LivePhase,
     LiveSpike,
@@ -157,6 +158,7 @@ def read_cell(folder: RunFolder) -> tuple[LiveCell, Scenario, PolicyLimits]:
     before: dict[str, Any] | None = None
     if folder.prediction.is_file():
         before = folder.read_json(folder.prediction).get("before")
+    course = (before or {}).get("course")
     cell = LiveCell(
         run_id=folder.reference,
         scenario=scenario.name,
@@ -176,6 +178,8 @@ def read_cell(folder: RunFolder) -> tuple[LiveCell, Scenario, PolicyLimits]:
         ],
         slos=live_slos(scenario.slos),
         group="second" if folder.is_second else group,
+        pod_rate_per_second=scenario.consumer.claimed_pod_rate_per_second,
+        predicted=None if course is None else msgspec.convert(course, LiveCourse),
     )
     return cell, scenario, limits
 

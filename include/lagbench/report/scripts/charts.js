@@ -78,6 +78,9 @@
     const board = {
       key: "lagbench-" + ++boards,
       events: lagbench.readEvents(data.events),
+      limits: data.limits || [],
+      podRate: data.podRate,
+      isLive: Boolean(data.isLive), // the prediction goes on where the samples end
       panels: [],
       view: null,
       width: Math.max(root.clientWidth, 240),
@@ -92,6 +95,11 @@
         max = Math.max(max, seconds[seconds.length - 1]);
       });
       return min < max ? { min, max } : { min: Number.isFinite(min) ? min : 0, max: Number.isFinite(min) ? min + 1 : 1 };
+    };
+    /** The last sample: a prediction may go on behind it. */
+    board.until = () => {
+      const ends = board.panels.map(({ measured, seconds }) => (measured || seconds)()).map((all) => all[all.length - 1]);
+      return Math.max(...ends.filter(Number.isFinite));
     };
     board.shown = () => board.view || board.extent();
     board.range = () => [board.shown().min, board.shown().max];
@@ -131,11 +139,13 @@
     const bar = toolbar(board);
     bar.append(clock);
     const assignment = lagbench.assignmentPanel(board, data.pods);
-    lagbench.PANELS.forEach((spec) => {
-      const block = (data.tables || {})[spec.table];
-      tables[spec.table] = new lagbench.Table(spec.lines.map((line) => line.column), block);
-      board.panels.push(lagbench.linesPanel(board, spec, tables[spec.table]));
+    const specs = lagbench.PANELS.filter((spec) => !spec.isOptional || !data.tables || data.tables[spec.table]);
+    const lines = specs.flatMap((spec) => spec.lines);
+    new Set(lines.map((line) => line.table)).forEach((name) => {
+      const columns = new Set(lines.filter((line) => line.table === name).map((line) => line.column));
+      tables[name] = new lagbench.Table([...columns], (data.tables || {})[name]);
     });
+    specs.forEach((spec) => board.panels.push(lagbench.linesPanel(board, spec, tables)));
     board.panels.push(assignment);
     root.replaceChildren(
       bar,
@@ -181,7 +191,7 @@
     return {
       append(rows) {
         Object.entries(rows).forEach(([name, { ms, columns }]) => tables[name].append(ms, columns));
-        later(board.panels.filter((panel) => panel.table in rows));
+        later(board.panels.filter((panel) => panel.lines.some((line) => line.table in rows)));
       },
       setPods(pods) {
         assignment.setPods(pods);

@@ -1,174 +1,32 @@
-/* The panels over the time axis: what each shows, the events drawn in it, and the assignment of pods. */
+/* The panels over the time axis: what each shows, its samples and caption, and the assignment of pods. */
 (function (lagbench) {
   "use strict";
 
   const SOLID = [];
   const DASHED = [6, 4];
+  const DOTTED = [2, 3];
   const main = (column, look) => ({ column, label: column, ink: "main", width: 2, dash: SOLID, shape: "line", ...look });
   const second = (column, look) => main(column, { ink: "second", width: 1.5, dash: DASHED, ...look });
+  const predicted = (column, look) =>
+    main(column, { table: "predicted", label: "predicted", ink: "muted", width: 1.5, dash: DOTTED, ...look });
+  const steps = { shape: "steps" };
+  const capacity = second("ready", { table: "replicas", label: "capacity of the Ready pods", isRate: true, ...steps });
 
   /** What each panel shows: its table and lines, told apart without colour, and its events. */
   const PANELS = [
-    ["lag", "Lag", "messages", 0, [main("total"), second("hottest", { label: "hottest partition" })], ["spikes", "actions"]],
-    ["replicas", "Replicas", "pods", 0, [second("desired", { shape: "steps" }), main("ready", { shape: "steps" })], ["actions"], ["changes"]],
-    ["rates", "Rate", "messages per second", 0, [main("offered", { ink: "area", width: 1, shape: "area" }), main("consumed", { width: 1.75 })], ["episodes", "actions"]],
+    ["lag", "Lag", "messages", 0, [main("total"), second("hottest", { label: "hottest partition" }), predicted("lag")], ["spikes", "actions"], ["phases"]],
+    ["replicas", "Replicas", "pods", 0, [second("desired", steps), main("ready", steps), predicted("replicas", { label: "predicted, desired", ...steps })], ["actions"], ["changes"]],
+    ["rates", "Rate", "messages per second", 0, [main("offered", { label: "produced", ink: "area", width: 1, shape: "area" }), main("consumed", { width: 1.75 }), capacity], ["episodes", "actions"]],
     ["latency", "Time lag p99", "seconds", 2, [main("p99", { width: 1.5 })], ["actions"], ["phases"]],
     ["cpu", "CPU of a consumer pod", "cores", 3, [second("highest"), main("mean", { width: 1.75 })], ["actions"]],
-  ].map(([table, title, unit, digits, lines, bands, notes]) => ({ table, title, unit, digits, lines, bands, notes: notes || [] }));
-
-  const KINDS = ["phases", "spikes", "actions", "episodes", "changes", "marks"];
-  /** A rebalance's band has a sign at its top, so that colour is never alone. */
-  const TRIGGERS = {
-    scale_up: { ink: "up", sign: "▲", name: "rebalance of a scale-up" },
-    scale_down: { ink: "down", sign: "▼", name: "rebalance of a scale-down" },
-    pod_death: { ink: "death", sign: "✕", name: "rebalance after a pod's death" },
-    action: { ink: "action", sign: "◆", name: "rebalance by an action" },
-  };
-  const OTHER = { ink: "muted", sign: "■", name: "rebalance of another cause" };
-  const FONT = "11px system-ui, sans-serif";
-  const ROOM = 13; // pixels between two texts
-
-  const trigger = (event) => TRIGGERS[event.trigger] || OTHER;
-
-  function looks(kind, event) {
-    if (kind === "spikes") return { ink: "spike", text: event.name };
-    if (kind === "actions") return { ink: "action", text: event.name, edge: true };
-    return { ink: trigger(event).ink, text: trigger(event).sign };
-  }
-
-  /** Return the events of a data block, in seconds; a kind that is not given is empty. */
-  function readEvents(given, before) {
-    const found = {};
-    const seconds = (ms) => (ms === null || ms === undefined ? null : ms / 1000);
-    KINDS.forEach((kind) => {
-      found[kind] = !(given && given[kind])
-        ? (before && before[kind]) || []
-        : given[kind].map((event) => ({
-            ...event,
-            start: seconds("at" in event ? event.at : event.start),
-            end: "at" in event ? seconds(event.at) : seconds(event.end),
-          }));
-    });
-    return found;
-  }
-
-  /** Run `draw` with a canvas context in CSS pixels that is clipped to the plot. */
-  function inside(plot, draw) {
-    const ratio = window.uPlot.pxRatio;
-    const box = plot.bbox;
-    const context = plot.ctx;
-    context.save();
-    context.beginPath();
-    context.rect(box.left, box.top, box.width, box.height);
-    context.clip();
-    context.scale(ratio, ratio);
-    context.font = FONT;
-    context.textAlign = "left"; // the axes leave theirs
-    context.textBaseline = "alphabetic";
-    draw(context, {
-      left: box.left / ratio,
-      top: box.top / ratio,
-      width: box.width / ratio,
-      height: box.height / ratio,
-      x: (second) => plot.valToPos(second, "x", true) / ratio,
-    });
-    context.restore();
-  }
-
-  /** Draw below the lines: the bands of the panel's kinds and a dotted line for each phase. */
-  function drawBands(plot, kinds, events) {
-    inside(plot, (context, box) => {
-      kinds.forEach((kind) =>
-        events[kind].forEach((event) => {
-          const look = looks(kind, event);
-          const left = box.x(event.start);
-          const right = event.end === null ? box.left + box.width : box.x(event.end);
-          context.fillStyle = context.strokeStyle = lagbench.theme.ink(look.ink);
-          context.globalAlpha = 0.2;
-          context.fillRect(left, box.top, Math.max(right - left, 2), box.height);
-          context.globalAlpha = 0.8;
-          if (look.edge) context.strokeRect(left, box.top - 1, Math.max(right - left, 2), box.height + 2);
-        }),
-      );
-      context.globalAlpha = 1;
-      context.strokeStyle = lagbench.theme.ink("muted");
-      [...events.phases, ...events.marks].forEach((event) => {
-        context.setLineDash(events.phases.includes(event) ? [1, 4] : []);
-        context.beginPath();
-        context.moveTo(box.x(event.start), box.top);
-        context.lineTo(box.x(event.start), box.top + box.height);
-        context.stroke();
-      });
-    });
-  }
-
-  /** Draw above the lines: names and signs of the bands, replicas before and after each change. */
-  function drawNotes(plot, kinds, notes, events) {
-    inside(plot, (context, box) => {
-      kinds.forEach((kind) => {
-        let free = -Infinity;
-        const row = kind === "actions" ? 24 : 11;
-        events[kind].forEach((event) => {
-          const look = looks(kind, event);
-          const left = Math.max(box.x(event.start), box.left) + 3;
-          if (left < free || left > box.left + box.width) return;
-          context.fillStyle = lagbench.theme.ink("ink");
-          context.fillText(look.text, left, box.top + row);
-          free = left + context.measureText(look.text).width + 4;
-        });
-      });
-      if (notes.includes("phases")) upright(context, box, [...events.phases, ...events.marks]);
-      if (notes.includes("changes")) changes(plot, context, box, events.changes);
-    });
-  }
-
-  function upright(context, box, named) {
-    let free = -Infinity;
-    context.fillStyle = lagbench.theme.ink("muted");
-    named
-      .slice()
-      .sort((one, other) => one.start - other.start)
-      .forEach((event) => {
-        const left = box.x(event.start);
-        if (left < free || left < box.left) return;
-        free = left + ROOM;
-        context.save();
-        const isLast = left + ROOM > box.left + box.width; // its name stands before it
-        context.translate(isLast ? left - 3 : left + 10, box.top + box.height - 4);
-        context.rotate(-Math.PI / 2);
-        context.fillText(event.name, 0, 0);
-        context.restore();
-      });
-  }
-
-  function changes(plot, context, box, events) {
-    let free = -Infinity;
-    context.fillStyle = lagbench.theme.ink("ink");
-    events.forEach((event) => {
-      const text = event.before + "→" + event.after;
-      const left = box.x(event.start);
-      if (left < free) return;
-      free = left + context.measureText(text).width + 6;
-      const top = plot.valToPos(event.after, "y", true) / window.uPlot.pxRatio;
-      context.fillText(text, left + 2, Math.max(top - 5, box.top + 11));
-    });
-  }
-
-  /** Return the events as rows for people, by their start. */
-  function eventRows(events) {
-    const name = (kind, event) =>
-      ({
-        episodes: () => trigger(event).name,
-        changes: () => "replicas " + event.before + " → " + event.after,
-        actions: () => "action: " + event.name,
-      })[kind]?.() || event.name;
-    const all = KINDS.flatMap((kind) =>
-      events[kind].map((event) => [event.start, event.end, name(kind, event)]),
-    ).sort((one, other) => one[0] - other[0]);
-    return { header: ["from, seconds", "to, seconds", "event"], length: all.length, row: (index) => all[index] };
-  }
+  ].map(([table, title, unit, digits, lines, bands, notes]) => ({
+    table, title, unit, digits, bands, notes: notes || [], isOptional: table === "cpu",
+    lines: lines.map((line) => ({ table, ...line })),
+  }));
 
   const HEIGHT = 170;
+  const NEAR = 14; // pixels to both sides of the cursor
+  const MOST_ABOVE = 3; // a limit further above the values would make them flat
   const GUTTER = 64; // the same for all panels, so that their time axes stand below each other
   const HELP = "Left and right arrow move the cursor, plus and minus zoom, Escape shows everything.";
   const ink = (name) => () => lagbench.theme.ink(name);
@@ -181,8 +39,8 @@
   }
 
   /** Options of uPlot that all panels share: one cursor, one view, zoom by drag. */
-  function options(board, { height, y, splits, values, series, bands, notes, before, isPlain }) {
-    const axis = { stroke: ink("muted"), font: FONT, ticks: { stroke: ink("line"), width: 1, size: 5 } };
+  function options(board, { height, y, splits, values, series, before, isPlain, ...marks }) {
+    const axis = { stroke: ink("muted"), font: lagbench.FONT, ticks: { stroke: ink("line"), width: 1, size: 5 } };
     const grid = { show: !isPlain, stroke: ink("line"), width: 1 };
     const named = (_, at) => at.map(short);
     return {
@@ -193,7 +51,7 @@
       scales: { x: { time: false, range: () => board.range() }, y },
       series: [{}, ...series],
       axes: [
-        { ...axis, size: 30, space: 60, grid, values: named },
+        { ...axis, size: 30, space: 60, grid, values: (_, at) => at.map((value) => short(value) + " s") },
         { ...axis, size: GUTTER, space: 26, grid, splits, values: values || named },
       ],
       cursor: {
@@ -211,11 +69,11 @@
       hooks: {
         drawClear: [
           (plot) => {
-            drawBands(plot, bands, board.events);
+            lagbench.drawBands(plot, { ...marks, until: board.until() }, board.events);
             if (before) before(plot);
           },
         ],
-        draw: [(plot) => drawNotes(plot, bands, notes, board.events)],
+        draw: [(plot) => lagbench.drawNotes(plot, { ...marks, limits: marks.limits() }, board.events)],
         setCursor: [(plot) => board.showCursor(plot)],
         setSelect: [
           (plot) => {
@@ -254,21 +112,76 @@
     };
   }
 
-  /** Make the panel of `spec` with the samples of `table`. */
-  function linesPanel(board, spec, table) {
+  /** Return the values of a line of another table at `seconds`: steps hold, a line is interpolated. */
+  function valuesAt(seconds, table, line) {
+    const values = table.values[table.names.indexOf(line.column)];
+    const known = table.seconds;
+    let next = 0;
+    return seconds.map((second) => {
+      while (next < known.length && known[next] <= second) next++;
+      const [before, after] = [values[next - 1], values[next]];
+      if (next === 0 || (next === known.length && second > known[next - 1] + 1)) return null;
+      if (line.shape === "steps" || next === known.length || before === null || after === null) return before;
+      return before + ((after - before) * (second - known[next - 1])) / (known[next] - known[next - 1]);
+    });
+  }
+
+  /** Return the panel's instants and a column for each line; the live page's go on as predicted. */
+  function joined(board, spec, tables) {
+    const own = tables[spec.table];
+    const last = own.isEmpty ? -Infinity : own.seconds[own.seconds.length - 1];
+    const isAhead = board.isLive && spec.lines.some((line) => line.table === "predicted");
+    const late = isAhead ? tables.predicted.seconds.filter((second) => second > last) : [];
+    const seconds = late.length ? [...own.seconds, ...late] : own.seconds;
+    const values = spec.lines.map((line) => {
+      if (line.table === spec.table) {
+        const found = own.values[own.names.indexOf(line.column)];
+        return late.length ? [...found, ...late.map(() => null)] : found;
+      }
+      const found = valuesAt(seconds, tables[line.table], line);
+      return line.isRate ? found.map((value) => (value === null || !board.podRate ? null : value * board.podRate)) : found;
+    });
+    return { seconds, values };
+  }
+
+  /** Make the panel of `spec` with the samples of `tables`. */
+  function linesPanel(board, spec, tables) {
     const number = (value) =>
       value === null || value === undefined
         ? "–"
         : value.toLocaleString("en-US", { maximumFractionDigits: spec.digits });
+    let { seconds, values } = joined(board, spec, tables);
+    const isThere = (line, at) => line.table === spec.table || values[at].some(Number.isFinite);
+    const shown = () => spec.lines.map((line, at) => [line, values[at]]).filter(([line], at) => isThere(line, at));
+    const limits = () => lagbench.limitsOf(spec.table, board.limits, board.events);
+    const stepAt = (from, to) =>
+      spec.notes.includes("changes") ? board.events.changes.filter(({ start }) => start > from && start <= to) : [];
+    const tell = (change) => `${lagbench.changeText(change)} (at ${change.start.toFixed(1)} s)`;
     const panel = {
       ...spec,
-      seconds: () => table.seconds,
+      seconds: () => seconds,
+      measured: () => tables[spec.table].seconds,
       read: (index) =>
-        spec.lines.map((line, at) => `${line.label} ${number(table.values[at][index])}`).join(", "),
-      update: () => panel.plot.setData([table.seconds, ...table.values], false),
-      rows: () => table.rows(),
+        [
+          ...shown().map(([line, column]) => `${line.label} ${number(column[index])}`),
+          ...stepAt(index ? seconds[index - 1] : -Infinity, seconds[index]).map(tell),
+        ].join(", "),
+      update() {
+        ({ seconds, values } = joined(board, spec, tables));
+        panel.plot.setData([seconds, ...values], false);
+        describe();
+      },
+      legend: () => shown().map(([line]) => line),
+      rows: () => {
+        const found = shown();
+        return {
+          header: ["seconds", ...found.map(([line]) => (line.table === spec.table ? line.column : line.label))],
+          length: seconds.length,
+          row: (index) => [seconds[index], ...found.map(([, column]) => column[index])],
+        };
+      },
     };
-    const made = lagbench.frame(spec.title, spec.unit, HELP, panel.rows, (file) =>
+    const made = lagbench.frame(spec.title, spec.unit, panel.rows, (file) =>
       lagbench.savePng(file, [panel]),
     );
     const entries = spec.lines.map((line, at) => {
@@ -276,17 +189,46 @@
       made.legend.append(entry.element);
       return entry;
     });
-    panel.show = (index) =>
-      entries.forEach((entry, at) => {
-        entry.value.textContent = index === null ? "" : number(table.values[at][index]);
+    const limit = lagbench.make("span", "key-limit", "limit (hatched: too much)");
+    made.legend.append(limit);
+    made.hint.hidden = !spec.notes.includes("changes");
+
+    /** Say the highest value of each line in the caption, and which lines there are. */
+    function describe() {
+      entries.forEach((entry, at) => (entry.element.hidden = !isThere(spec.lines[at], at)));
+      limit.hidden = limits().length === 0;
+      const highest = shown().flatMap(([line, column]) => {
+        let top = null;
+        column.forEach((value, at) => {
+          if (Number.isFinite(value) && (top === null || value > column[top])) top = at;
+        });
+        return top === null ? [] : [`${line.label} ${number(column[top])} (at ${seconds[top].toFixed(0)} s)`];
       });
+      const found = [highest.length ? "Highest: " + highest.join(", ") : "No value", ...limits().map(({ text }) => text)];
+      made.describe(found.join("; ") + ".", HELP);
+    }
+
+    panel.show = (index, second) => {
+      entries.forEach((entry, at) => {
+        entry.value.textContent = index === null ? "" : number(values[at][index]);
+      });
+      if (!spec.notes.includes("changes")) return;
+      const reach = ((board.shown().max - board.shown().min) * NEAR) / board.width;
+      const near = second === null || second === undefined ? [] : stepAt(second - reach, second + reach);
+      made.hint.textContent = near.map(tell).join("; ");
+    };
     panel.figure = made.figure;
     panel.target = made.plot;
     panel.height = () => HEIGHT;
     panel.mount = () => {
-      const y = { range: (_, low, high) => [Math.min(low || 0, 0), high > 0 ? high * 1.12 : 1] };
-      const given = { height: HEIGHT, y, series: spec.lines.map(series), bands: spec.bands, notes: spec.notes };
-      panel.plot = new window.uPlot(options(board, given), [table.seconds, ...table.values], made.plot);
+      const heights = () => limits().flatMap(({ value }) => (value === undefined ? [] : [value]));
+      const range = (_, low, high) => {
+        const top = Math.max(high, ...heights().filter((value) => value <= MOST_ABOVE * high));
+        return [Math.min(low || 0, 0), top > 0 ? top * 1.12 : 1];
+      };
+      const given = { height: HEIGHT, y: { range }, series: spec.lines.map(series), bands: spec.bands, notes: spec.notes, limits };
+      panel.plot = new window.uPlot(options(board, given), [seconds, ...values], made.plot);
+      describe();
     };
     return panel;
   }
@@ -334,7 +276,7 @@
   }
 
   function drawSpans(plot, pods, most, end) {
-    inside(plot, (context, box) => {
+    lagbench.inside(plot, (context, box) => {
       const row = box.height / Math.max(pods.length, 1);
       context.textBaseline = "middle";
       pods.forEach((pod, index) => {
@@ -378,7 +320,7 @@
       length: seconds.length,
       row: (index) => [seconds[index], ...pods.map((pod) => heldAt(pod, seconds[index]))],
     });
-    const made = lagbench.frame(panel.title, panel.unit, HELP, panel.rows, (file) =>
+    const made = lagbench.frame(panel.title, panel.unit, panel.rows, (file) =>
       lagbench.savePng(file, [panel]),
     );
     const reading = lagbench.make("span", "value");
@@ -391,7 +333,16 @@
     panel.figure = made.figure;
     panel.target = made.plot;
     panel.height = () => Math.min(Math.max(LEAST, pods.length * ROW + 40), MOST);
-    panel.update = () => panel.plot.setData(data(), false);
+    panel.update = () => {
+      panel.plot.setData(data(), false);
+      describe();
+    };
+    function describe() {
+      const holding = seconds.map((second) => pods.filter((pod) => heldAt(pod, second) > 0).length);
+      const top = holding.reduce((best, count, at) => (count > (holding[best] || 0) ? at : best), 0);
+      const when = holding.length ? `${holding[top]} (at ${seconds[top].toFixed(0)} s)` : "–";
+      made.describe(`Most pods with partitions: ${when}; pods in all: ${pods.length}.`, HELP);
+    }
     panel.setPods = (now) => {
       pods = readPods(now);
       seconds = instants();
@@ -409,13 +360,15 @@
         series: [{ paths: () => null, points: { show: false } }],
         bands: [],
         notes: [],
+        limits: () => [],
         isPlain: true, // a grid would cross the numbers
-        before: (plot) => drawSpans(plot, pods, most(), board.extent().max),
+        before: (plot) => drawSpans(plot, pods, most(), board.until()),
       };
       panel.plot = new window.uPlot(options(board, given), data(), made.plot);
+      describe();
     };
     return panel;
   }
 
-  Object.assign(lagbench, { PANELS, readEvents, eventRows, linesPanel, assignmentPanel });
+  Object.assign(lagbench, { PANELS, linesPanel, assignmentPanel });
 })((window.lagbench = window.lagbench || {}));

@@ -111,7 +111,7 @@
   }
 
   /** Return the DOM of a panel with an empty legend. `rows`: a function that gives its table. */
-  function frame(title, unit, help, rows, save) {
+  function frame(title, unit, rows, save) {
     const figure = make("figure", "panel");
     const head = make("figcaption", "panel-head");
     const heading = make("h3", "", title);
@@ -128,9 +128,15 @@
     plot.tabIndex = 0;
     plot.setAttribute("role", "application");
     plot.setAttribute("aria-roledescription", "chart");
-    plot.setAttribute("aria-label", title + " in " + unit + ". " + help);
-    figure.append(head, plot, pagedTable(title + " as a table", rows));
-    return { figure, legend, plot };
+    const caption = make("p", "muted caption");
+    const hint = make("p", "hint"); // shown, it has its room before it has a text
+    hint.hidden = true;
+    figure.append(head, caption, plot, hint, pagedTable(title + " as a table", rows));
+    const describe = (text, help) => {
+      caption.textContent = text;
+      plot.setAttribute("aria-label", `${title} in ${unit}. ${text} ${help}`);
+    };
+    return { figure, legend, plot, hint, describe };
   }
 
   const PAGE = 100;
@@ -222,7 +228,7 @@
     });
   }
 
-  /** Save panels below each other as one picture; each has `plot`, `title`, `unit`, `lines`. */
+  /** Save panels below each other as one picture; each has `plot`, `title`, `unit`; lines have a `legend`. */
   function savePng(name, panels) {
     const ratio = window.uPlot.pxRatio;
     const canvas = document.createElement("canvas");
@@ -232,7 +238,7 @@
     context.fillStyle = lagbench.theme.ink("paper");
     context.fillRect(0, 0, canvas.width, canvas.height);
     let top = 0;
-    panels.forEach(({ plot, title, unit, lines }) => {
+    panels.forEach(({ plot, title, unit, legend }) => {
       context.save();
       context.translate(0, top);
       context.scale(ratio, ratio);
@@ -240,7 +246,7 @@
       context.font = "bold 13px system-ui, sans-serif";
       context.fillText(`${title} (${unit})`, 12, 16);
       context.font = "12px system-ui, sans-serif";
-      drawLegend(context, lines, 12, 33);
+      drawLegend(context, legend ? legend() : [], 12, 33);
       context.restore();
       context.drawImage(plot.ctx.canvas, 0, top + HEAD * ratio);
       top += plot.ctx.canvas.height + HEAD * ratio;

@@ -3,7 +3,7 @@
 
 (function (live) {
   /** Return the function that brings the charts up to the course. */
-  live.curves = function (place) {
+  live.curves = function (place, named) {
     const has = Boolean(window.lagbench && window.lagbench.charts);
     if (!has) return () => undefined;
     window.lagbench.theme.follow();
@@ -14,7 +14,8 @@
       const begins = live.origin(course);
       if (charts === null || begins.at !== origin || course.cell !== cell) {
         if (charts !== null) charts.destroy();
-        charts = window.lagbench.charts(place, { origin: { name: begins.name } }, { onRead: null });
+        charts = window.lagbench.charts(place, { origin: { name: begins.name }, isLive: true, ...facts(course.cell) });
+        if (course.streamAt !== null) charts.append(predicted(course, begins.at));
         origin = begins.at;
         cell = course.cell;
         drawn = 0;
@@ -23,7 +24,7 @@
       if (drawn < until) charts.append(tables(course.rows.slice(drawn, until), origin));
       drawn = Math.max(drawn, until);
       charts.setPods(pods(course, origin));
-      charts.setEvents(events(course, origin));
+      charts.setEvents(events(course, origin, named));
     };
   };
 
@@ -32,6 +33,17 @@
     if (panel.table !== "latency") return panel;
     const line = { ...panel.lines[0], column: "oldest", label: "oldest message that waits" };
     return { ...panel, title: "Time lag", digits: 1, lines: [line] };
+  }
+
+  /** Return the limits and the rate of one pod, as the report's data block has them. */
+  const facts = (cell) => (cell ? { limits: cell.slos, podRate: cell.pod_rate_per_second } : {});
+
+  /** Return the predicted course as a table, from the stream's start on. */
+  function predicted(course, origin) {
+    const found = course.cell && course.cell.predicted;
+    if (!found) return {};
+    const ms = found.lag.map((_, step) => course.streamAt + step * found.every_seconds * 1000 - origin);
+    return { predicted: { ms, columns: { lag: found.lag, replicas: found.replicas } } };
   }
 
   /** Empty rows are a gap between others; behind the fence they are the end. */
@@ -43,7 +55,7 @@
     return {
       lag: { ms, columns: columns(["total", "lag"], ["hottest", "hottest"]) },
       replicas: { ms, columns: columns(["desired", "desired"], ["ready", "ready"]) },
-      rates: { ms, columns: columns(["offered", "offered"], ["consumed", "consumed"]) },
+      rates: { ms, columns: columns(["offered", "produced"], ["consumed", "consumed"]) },
       latency: { ms, columns: columns(["oldest", "timeLag"]) },
     };
   }
@@ -56,7 +68,16 @@
     });
   }
 
-  function events(course, origin) {
+  /** Return the phases that are events of the run, by the names that the report has. */
+  function phases(course, origin, named) {
+    return course.phases.flatMap((phase) => {
+      const [state, name] = named[phase.name] || [];
+      const at = state === "started" ? phase.start : phase.end;
+      return name && at !== null && !phase.failed ? [{ name, start: at - origin, end: at - origin }] : [];
+    });
+  }
+
+  function events(course, origin, named) {
     const shifted = ({ name, start, end }) => ({ name: name.replaceAll("_", " "), start: start - origin, end: end === null ? null : end - origin });
     const spikes = course.streamAt === null || !course.cell ? [] : course.cell.spikes.map((spike) => ({
       name: "spike",
@@ -64,7 +85,7 @@
       end: course.streamAt + spike.end_seconds * 1000 - origin,
     }));
     return {
-      phases: course.phases.map(shifted), actions: course.actions.map(shifted), spikes,
+      phases: phases(course, origin, named), actions: course.actions.map(shifted), spikes,
       changes: changes(course.rows, origin),
     };
   }

@@ -5,7 +5,7 @@
   const POLL_MS = 2000, SILENCE_MS = 40000, READ_MS = 4000;
   const settings = JSON.parse(document.getElementById("live-settings").textContent);
   const course = live.course();
-  const drawCurves = live.curves(document.getElementById("charts"));
+  const drawCurves = live.curves(document.getElementById("charts"), settings.events_of_phases);
   let generation = 0;  // an answer to an earlier one is not taken: its lines are asked for again
   let source = null, timer = null, offset = 0, isPolling = false, isOver = false, isDue = false, heardAt = Date.now();
 

@@ -49,6 +49,21 @@ def test_a_pod_does_its_slots_over_the_mean_cost_and_burns_one_core(
     assert found.pod_rate_per_second == (rate if rate is None else pytest.approx(rate))
 
 
+@pytest.mark.parametrize(
+    ("settings", "rate"),
+    [({}, 500), ({"kind": "own"}, None), ({"kind": "own", "process_ms": 4}, 250)],
+)
+def test_an_own_consumer_at_the_defaults_claims_no_rate(
+    settings: dict[str, Any], rate: float | None
+) -> None:
+    """Its code decides what a message costs: a capacity of the defaults would be made up."""
+    found = ConsumerSettings.model_validate(
+        {"manifest": "mine.yaml", "accounting": "commits", **settings} if settings else {}
+    )
+
+    assert found.claimed_pod_rate_per_second == rate
+
+
 def test_a_lognormal_has_the_mean_and_the_percentile_that_it_states() -> None:
     """Of the two solutions it takes the one with the smaller deviation."""
     cost = LognormalCost(kind="lognormal", mean_ms=20, p99_ms=80)

@@ -328,6 +328,21 @@ def test_the_range_over_the_phases_holds_what_quick_spike_was_measured_at() -> N
         assert max(values) < (of[name].high or 0)
 
 
+def test_the_course_has_the_peak_and_ends_when_all_has_come_down() -> None:
+    """It is of one simulated run; its peak is the median of the range."""
+    found = predicted("quick_spike")
+    course = found.course
+
+    assert course is not None
+    assert len(course.lag) == len(course.replicas) <= 301
+    assert max(course.lag) == pytest.approx(found.measures["peak_lag_records"].median, rel=0.05)
+    assert max(course.replicas) == found.measures["max_replicas"].median
+    assert course.lag[0] == 0
+    assert course.lag[-1] < max(course.lag) / 100
+    assert course.replicas[-1] == course.replicas[0]
+    assert course.every_seconds * len(course.lag) < found.watched_seconds
+
+
 def test_a_known_phase_leaves_little_of_the_range() -> None:
     """With the HPA's sync at 9 s the peak is one number, except for the pods' start-up times.
 

@@ -36,6 +36,9 @@ def folder(tmp_path: Path) -> RunFolder:
     return made
 
 
+COURSE = {"every_seconds": 1.0, "lag": [0, 9], "replicas": [2, 4]}
+
+
 def test_the_cell_has_load_limits_and_slos(folder: RunFolder) -> None:
     """Spikes and length come from the profile, bounds and threshold from the policy."""
     cell, _, limits = read_cell(folder)
@@ -48,16 +51,22 @@ def test_the_cell_has_load_limits_and_slos(folder: RunFolder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prediction", "seconds"),
-    [({"before": {"settled_seconds": 67.5}}, 67.5), ({"before": None}, None)],
+    ("prediction", "seconds", "lag"),
+    [
+        ({"before": {"settled_seconds": 67.5, "course": COURSE}}, 67.5, [0, 9]),
+        ({"before": {"settled_seconds": 67.5}}, 67.5, None),
+        ({"before": None}, None, None),
+    ],
 )
-def test_the_end_is_the_predicted_one(
-    folder: RunFolder, prediction: dict[str, object], seconds: float | None
+def test_the_end_and_the_course_are_the_predicted_ones(
+    folder: RunFolder, prediction: dict[str, object], seconds: float | None, lag: list[int] | None
 ) -> None:
-    """Without a prediction it is not known."""
+    """Without a prediction they are not known; an older one has no course."""
     folder.write_json(folder.prediction, prediction)
 
-    assert read_cell(folder)[0].settled_seconds == seconds
+    cell = read_cell(folder)[0]
+    assert cell.settled_seconds == seconds
+    assert (None if cell.predicted is None else cell.predicted.lag) == lag
     folder.write_text(folder.scenario, "name: [")  # no folder as plan_cell writes it
     with pytest.raises(NotReady):
         read_cell(folder)
