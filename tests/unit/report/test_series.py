@@ -294,7 +294,7 @@ def test_judged_tiles_come_first_with_their_limit(measures: Measures) -> None:
 
     first, *others = tiles(measures, NO_VERDICT.model_copy(update={"slos": (judged,)}))
 
-    assert (first.status, first.limit) == ("fail", "at most 60 s")
+    assert (first.status, first.limit) == ("fail", "at most 60 s, 17 % over")
     assert {tile.status for tile in others} == {"not_judged"}
 
 

@@ -200,7 +200,7 @@ def again(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     folder = RunFolder(path)
 
     def results() -> tuple[Any, Any]:
-        return folder.read_json(folder.measures), folder.read_json(folder.verdict)
+        return folder.read_json(folder.measures), verdict_of(folder).model_dump(mode="json")
 
     def page() -> bytes:
         folder.report.unlink(missing_ok=True)

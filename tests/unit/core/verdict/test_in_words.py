@@ -47,7 +47,7 @@ def verdict(status: str, *slos: SloResult, reasons: tuple[str, ...] = ()) -> Ver
                 REACTION.compare(89, "x", low=85, high=95),
                 reasons=("too close",),
             ),
-            ["not a pass: too close", "--set slos.reaction_seconds=VALUE"],
+            ["not a pass: too close", "--set slos.reaction_seconds=100"],
         ),
         (
             verdict("pass", REACTION.compare(1, "x"), P99.compare(71.5, "x")),
@@ -61,6 +61,13 @@ def verdict(status: str, *slos: SloResult, reasons: tuple[str, ...] = ()) -> Ver
                 LOST.compare(0, "x"),
             ),
             ["Partial: 1 of 3 SLOs"],
+        ),
+        (
+            verdict("pass", LOST.compare(0, "x"), STANDSTILL.compare(6, "x").as_warning()),
+            [
+                "All 1 SLOs with a limit hold.",
+                "does not fail the run: Standstill 6.0 s, at most 5 s",
+            ],
         ),
     ],
 )
