@@ -24,6 +24,7 @@ from lagbench.core.verdict.slo import SloStatus
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.report.next_steps import next_steps
 from lagbench.report.series import RunSeries, data_block, read_series
+from lagbench.report.words import explained
 from lagbench.results.gate import read_record
 from lagbench.results.history import read_earlier
 from lagbench.results.observed_run import POLICY_CHECK_FILE
@@ -168,6 +169,7 @@ FILTERS: Mapping[str, Callable[..., str]] = {
     "memory": _in_units("{} MiB", scale=2**20),
     "instant": instant,
     # A phrase with a capital and a full stop; an empty text stays empty.
+    "word": explained,
     "sentence": lambda text: f"{text[0].upper()}{text[1:].rstrip('.')}." if text else "",
 }
 
@@ -196,7 +198,7 @@ def _flat(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-SCRIPTS = ("theme", "samples", "panels", "charts")
+SCRIPTS = ("theme", "samples", "panels", "charts", "tables")
 """Files of ``scripts``: each adds to ``window.lagbench`` when it is read, in this order."""
 
 STYLES = ("theme", "page", "charts", "print")

@@ -51,6 +51,7 @@ _COLUMNS = {
     "verdict": pa.string(),
     "is_invalid": pa.bool_(),
     "has_measured": pa.bool_(),
+    "warnings": pa.int64(),
 }
 _MANIFEST = "manifest."
 """Prefix of the manifest's columns; every other column that is not above is a measure."""
@@ -65,9 +66,10 @@ def history_row(folder: RunFolder) -> HistoryRow | None:
         return None
     manifest, verdict = _object(folder, folder.manifest), _object(folder, folder.verdict)
     rest = {name: manifest[name] for name in manifest if name == CELL_FIELD or name not in _COLUMNS}
-    has_measured = None
+    has_measured = warnings = None
     with suppress(ValidationError):
-        has_measured = Verdict.model_validate(verdict).is_result()
+        judged = Verdict.model_validate(verdict)
+        has_measured, warnings = judged.is_result(), len(judged.warnings)
     measures = _measures(folder)
     if folder.second is not None:  # its measures have its name in front
         of_second = _measures(folder.second)
@@ -84,6 +86,7 @@ def history_row(folder: RunFolder) -> HistoryRow | None:
             verdict=verdict.get("status"),
             is_invalid=bool(verdict.get("invalid")),
             has_measured=has_measured,
+            warnings=warnings,
             measures=measures,
             manifest=flat_manifest(rest),
         )

@@ -40,7 +40,7 @@ class EarlierRuns(MeasureModel):
 class Difference(NamedTuple):
     """A measure beside that of each earlier run, in words."""
 
-    heading: str
+    title: str
     value: str
     others: tuple[str, ...]
     by_chance: str
@@ -80,8 +80,8 @@ def differences(earlier: EarlierRuns, measures: Measures) -> Iterator[Difference
             continue
         noise = earlier.noise.get(name)
         yield Difference(
-            named.heading,
-            named.number(value),
+            named.title,
+            named.text(value),
             tuple(_beside(name, value, one) for one in known),
             "" if noise is None else f"± {named.number(noise)}",
         )
@@ -91,8 +91,8 @@ def lines(earlier: EarlierRuns, measures: Measures, most: int = 3) -> tuple[str,
     """Return a line for each earlier run, with the first measures."""
     rows = [*differences(earlier, measures)][:most]
     return tuple(
-        f"{run.name.capitalize()} `{run.run_id}`: "
-        + "; ".join(f"{row.heading} {row.others[number]}" for row in rows)
+        f"- {run.name.capitalize()} `{run.run_id}`: "
+        + "; ".join(f"{row.title} {row.others[number]}" for row in rows)
         for number, run in enumerate(earlier.runs)
         if rows
     )
@@ -103,4 +103,5 @@ def _beside(name: str, value: float, other: float | None) -> str:
     if other is None:
         return "–"
     named = NAMED[name]
-    return f"{named.number(other)} ({value - other:+,.{named.digits}f})"
+    difference = round(value - other, named.digits) or 0.0  # no -0.0
+    return f"{named.text(other)} ({difference:+,.{named.digits}f})"

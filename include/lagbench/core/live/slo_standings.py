@@ -63,7 +63,7 @@ def live_slos(slos: Slos) -> list[LiveSlo]:
             LiveSlo(
                 name=name,
                 title=name.replace("_", " ").capitalize() if named is None else named.title,
-                limit=f"{text}, or a warning" if name in slos.warned else text,
+                limit=f"{text}, warns" if name in slos.warned else text,
                 unit="" if named is None else named.unit,
             )
         )

@@ -142,6 +142,6 @@ def summary(
         *rows,
         "",
         *earlier,
-        f"Run `{verdict.run_id}`",
+        f"- Run `{verdict.run_id}`",
     ]
     return "\n".join(lines) + "\n"
