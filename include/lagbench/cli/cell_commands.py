@@ -87,7 +87,9 @@ def report(
 
 
 def _in_short(verdict: Verdict) -> str:
-    return f"{verdict.label}: {'; '.join((*verdict.judged_without, *verdict.deciding[:1]))}"
+    warnings = (f"warning: {text}" for text in verdict.warnings)
+    texts = (*verdict.judged_without, *verdict.deciding[:1], *warnings)
+    return f"{verdict.label}: {'; '.join(texts)}"
 
 
 def _require_end(folder: RunFolder) -> None:

@@ -20,6 +20,7 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from lagbench.core.scenario.conf_limits import StrictModel
 
@@ -92,11 +93,12 @@ class Slos(StrictModel):
         """Return the limit of a mapping; the default's, if it has a level alone."""
         if not _is_split(value):
             return value
-        default = cls.model_fields[str(info.field_name)].default
+        limit = value.get(LIMIT, cls.model_fields[str(info.field_name)].default)
         is_known = set(value) <= {LIMIT, LEVEL} and value.get(LEVEL, "fail") in LEVELS
-        if not is_known or (LIMIT not in value and default is None):
-            raise ValueError("a value, or {limit: a value, level: fail or warn}")
-        return value.get(LIMIT, default)
+        if not is_known or (limit is None and value.get(LEVEL) == "warn"):
+            allowed = "a limit, or {limit: a value, level: fail or warn}"
+            raise PydanticCustomError("limit_with_level", allowed)
+        return limit
 
     @model_serializer(mode="wrap")
     def _written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -67,10 +67,11 @@ class SloResult(MeasureModel):
 
     @property
     def limit_text(self) -> str:
-        """Return the limit, with the margin to it and what it does, where they are not usual."""
+        """Return the limit with the margin to it, and whether it only warns."""
         margin = "" if self.margin is None else f", {abs(self.margin) * 100:.0f} % "
         side = "" if self.margin is None else "over" if self.margin < 0 else "left"
-        return f"{self.threshold}{margin}{side}{', warns' if self.level == 'warn' else ''}"
+        warns = ", warns" if self.level == "warn" and self.status != "warn" else ""
+        return f"{self.threshold}{margin}{side}{warns}"
 
     @property
     def margin(self) -> float | None:

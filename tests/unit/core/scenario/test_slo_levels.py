@@ -57,7 +57,7 @@ def test_a_limit_with_a_level(
 def test_a_level_alone_keeps_the_limit_by_default_and_reaches_the_second_group(
     tmp_path: Path,
 ) -> None:
-    """Of a claim, too; with committed offsets alone, that is none."""
+    """Of a claim, too."""
     levels = {"flips": {"level": "warn"}, "baseline_at_floor": {"limit": True, "level": "warn"}}
 
     found = scenario(tmp_path, levels, {}, second_group={"slos": {"flips": 2}})
@@ -66,11 +66,6 @@ def test_a_level_alone_keeps_the_limit_by_default_and_reaches_the_second_group(
     assert found.second_group is not None
     second = found.second_group.slos
     assert (second.flips, second.warned) == (2, levels.keys())
-    given = {"lost": {"level": "warn"}}
-    env = {"ALL": "{bootstrap_servers} {topic} {group}"}
-    own = {"kind": "own", "manifest": "x", "accounting": "commits", "env": env}
-    commits = Scenario.model_validate({**FILE, "consumer": own, "slos": given})
-    assert (commits.slos.lost, commits.slos.warned) == (None, {"lost"})
 
 
 @pytest.mark.parametrize(
@@ -79,6 +74,7 @@ def test_a_level_alone_keeps_the_limit_by_default_and_reaches_the_second_group(
         {"limit": 30, "level": "info"},
         {"limit": 30, "levle": "warn"},
         {"level": "warn"},  # it has no limit by default
+        {"limit": None, "level": "warn"},
         {"limit": "30", "level": "warn"},
         {"limit": -1},
     ],
@@ -89,6 +85,15 @@ def test_what_is_no_limit_is_refused_by_its_name(tmp_path: Path, limit: object) 
         scenario(tmp_path, {"drain_seconds": limit}, {})
 
     assert refused.value.field.startswith("slos.drain_seconds")
+
+
+def test_a_level_needs_a_limit_that_the_accounting_can_judge() -> None:
+    """With committed offsets alone there is none on lost messages."""
+    env = {"ALL": "{bootstrap_servers} {topic} {group}"}
+    own = {"kind": "own", "manifest": "x", "accounting": "commits", "env": env}
+
+    with pytest.raises(ValidationError, match=r"slos\.lost"):
+        Scenario.model_validate({**FILE, "consumer": own, "slos": {"lost": {"level": "warn"}}})
 
 
 def test_editors_know_both_forms() -> None:
