@@ -39,7 +39,7 @@ def write_junit(folder: RunFolder) -> Path:
     folder.write_text(folder.junit, junit_xml(verdict))
     manifest = folder.read_json(folder.manifest) if folder.manifest.exists() else {}
     measures, earlier = known_measures(folder), read_earlier(folder)
-    before = () if measures is None or earlier is None else lines(earlier, measures)
+    before = () if measures is None or earlier is None else tuple(lines(earlier, measures))
     folder.write_text(SUMMARY, summary(verdict, manifest, measures, before))
     return folder.junit
 
@@ -91,8 +91,7 @@ def _testcase(suite: ET.Element, run_id: str, slo: SloResult) -> None:
     warning = "warning: " if slo.is_warning else ""
     text = _clean(f"{warning}{slo.title}: {value} ({slo.threshold}). {slo.reason}")
     tags = {"fail": "failure", "undetermined": "error"}
-    tag = "skipped" if _is_skipped(slo) else tags.get(slo.status)
-    if tag is not None:
+    if tag := "skipped" if _is_skipped(slo) else tags.get(slo.status):
         ET.SubElement(case, tag, {"message": text})
     else:
         ET.SubElement(case, "system-out").text = text

@@ -30,11 +30,13 @@ class EarlierRun(MeasureModel):
 
 
 class EarlierRuns(MeasureModel):
-    """The runs beside which a run is shown, as they were known when it was judged."""
+    """The runs beside which a run is shown, as they were known when it was judged.
+
+    ``noise``: by how much two runs of the cell differ by chance, where it was measured.
+    """
 
     runs: tuple[EarlierRun, ...] = ()
     noise: Mapping[str, float] = {}
-    """By how much two runs of the cell differ by chance, by measure, where it was measured."""
 
 
 class Difference(NamedTuple):
@@ -54,11 +56,8 @@ def earlier_of(
     if own is None:
         return EarlierRuns()
     before = [row for row in rows if row.is_result and row.created_at < own.created_at]
-    named = {"last run": before[-1]} if before else {}
-    pinned = next((row for row in before if row.run_id == baseline), None)
-    if pinned is not None:
-        named = {"last run, the baseline": pinned} if pinned is before[-1] else named
-        named |= {} if pinned is before[-1] else {"baseline": pinned}
+    named = {row.run_id: ("last run", row) for row in before[-1:]}
+    named |= {row.run_id: ("baseline", row) for row in before if row.run_id == baseline}
     runs = tuple(
         EarlierRun(
             name=name,
@@ -66,42 +65,35 @@ def earlier_of(
             measures={key: row.measures.get(key) for key in SHOWN},
             changed=tuple(row.environment.changes(own.environment)),
         )
-        for name, row in named.items()
+        for name, row in named.values()
     )
-    return EarlierRuns(runs=runs, noise={k: v for k, v in noise.items() if k in SHOWN})
+    return EarlierRuns(runs=runs, noise={name: noise[name] for name in SHOWN if name in noise})
 
 
 def differences(earlier: EarlierRuns, measures: Measures) -> Iterator[Difference]:
     """Yield a row for each shown measure that the run and an earlier one have."""
     for name in SHOWN:
-        value, named = NAMED[name].read(measures), NAMED[name]
+        named, value = NAMED[name], NAMED[name].read(measures)
         known = [run.measures.get(name) for run in earlier.runs]
-        if value is None or all(one is None for one in known):
-            continue
-        noise = earlier.noise.get(name)
-        yield Difference(
-            named.title,
-            named.text(value),
-            tuple(_beside(name, value, one) for one in known),
-            "" if noise is None else f"± {named.number(noise)}",
-        )
+        if value is not None and any(one is not None for one in known):
+            others = tuple(_beside(name, value, one) for one in known)
+            noise = earlier.noise.get(name)
+            by_chance = "" if noise is None else f"± {named.number(noise)}"
+            yield Difference(named.title, named.text(value), others, by_chance)
 
 
-def lines(earlier: EarlierRuns, measures: Measures, most: int = 3) -> tuple[str, ...]:
-    """Return a line for each earlier run, with the first measures."""
+def lines(earlier: EarlierRuns, measures: Measures, most: int = 3) -> Iterator[str]:
+    """Yield a line for each earlier run, with the first measures."""
     rows = [*differences(earlier, measures)][:most]
-    return tuple(
-        f"- {run.name.capitalize()} `{run.run_id}`: "
-        + "; ".join(f"{row.title} {row.others[number]}" for row in rows)
-        for number, run in enumerate(earlier.runs)
-        if rows
-    )
+    for number, run in enumerate(earlier.runs if rows else ()):
+        texts = (f"{row.title} {row.others[number]}" for row in rows)
+        yield f"- {run.name.capitalize()} `{run.run_id}`: {'; '.join(texts)}"
 
 
 def _beside(name: str, value: float, other: float | None) -> str:
     """Return the value of another run, with the difference to it."""
     if other is None:
         return "–"
-    named = NAMED[name]
-    difference = round(value - other, named.digits) or 0.0  # no -0.0
-    return f"{named.text(other)} ({difference:+,.{named.digits}f})"
+    digits = NAMED[name].digits
+    difference = round(value - other, digits) or 0.0  # no -0.0
+    return f"{NAMED[name].text(other)} ({difference:+,.{digits}f})"

@@ -82,8 +82,8 @@ class Slos(StrictModel):
     def _with_levels(cls, data: Any, handler: ModelWrapValidatorHandler[Slos]) -> Slos:
         slos = handler(data)
         if isinstance(data, Mapping):
-            levels = ((name, one.get(LEVEL)) for name, one in data.items() if _is_split(one))
-            warned = frozenset(name for name, level in levels if level == "warn")
+            split = {name: one for name, one in data.items() if isinstance(one, Mapping)}
+            warned = frozenset(name for name in split if split[name].get(LEVEL) == "warn")
             slos._warned = warned  # noqa: SLF001 - of this class
         return slos
 
@@ -91,7 +91,7 @@ class Slos(StrictModel):
     @classmethod
     def _without_level(cls, value: Any, info: ValidationInfo) -> Any:
         """Return the limit of a mapping; the default's, if it has a level alone."""
-        if not _is_split(value):
+        if not isinstance(value, Mapping):
             return value
         limit = value.get(LIMIT, cls.model_fields[str(info.field_name)].default)
         is_known = set(value) <= {LIMIT, LEVEL} and value.get(LEVEL, "fail") in LEVELS
@@ -107,10 +107,6 @@ class Slos(StrictModel):
         return limits | warned
 
 
-def _is_split(limit: Any) -> bool:
-    return isinstance(limit, Mapping)
-
-
 def with_limits(slos: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the limits, with those that are given in their place.
 
@@ -120,8 +116,8 @@ def with_limits(slos: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, 
     for name, one in given.items():
         known = found.get(name)
         if name in found and (isinstance(known, Mapping) or isinstance(one, Mapping)):
-            parts = (p if isinstance(p, Mapping) else {LIMIT: p} for p in (known, one))
-            found[name] = {key: value for part in parts for key, value in part.items()}
+            old, new = (p if isinstance(p, Mapping) else {LIMIT: p} for p in (known, one))
+            found[name] = {**old, **new}
         else:
             found[name] = one
     return found

@@ -85,7 +85,9 @@ def test_a_broken_limit_that_warns_does_not_fail_the_run() -> None:
 def test_a_run_whose_limits_all_warn_was_not_judged() -> None:
     """Nothing could have failed it."""
     slos = {
-        name: {"limit": field.default, "level": "warn"} for name, field in Slos.model_fields.items()
+        name: {"limit": field.default, "level": "warn"}
+        for name, field in Slos.model_fields.items()
+        if field.default is not None
     }
 
     verdict = judge(GOOD, Slos.model_validate(slos))
