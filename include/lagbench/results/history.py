@@ -135,15 +135,16 @@ def keep_earlier(folder: RunFolder) -> None:
     """
     if (folder.path / EARLIER_FILE).exists():
         return
-    root, cell, found = folder.path.parent, cell_of(folder), EarlierRuns()
-    with suppress(LagbenchError, ValidationError):
-        rows = by_cell(read_history(root)).get(cell or "", [])
-        pinned = pinned_baselines(root).get(cell or "")
-        noise = {}
+    root, cell = folder.path.parent, cell_of(folder) or ""
+    found, noise = EarlierRuns(), dict[str, float]()
+    with suppress(LagbenchError):
         if floors := read_noise_floors(root):
             run = read_compared(folder)
             floor = closest_floor(floors, run, run)
             noise = {one.name: one.half_width for one in floor.noise} if floor else {}
+    with suppress(LagbenchError):
+        rows = by_cell(read_history(root)).get(cell, [])
+        pinned = pinned_baselines(root).get(cell)
         found = earlier_of(rows, folder.run_id, pinned.run_id if pinned else None, noise)
     folder.write_json(EARLIER_FILE, found.model_dump(mode="json"))
 

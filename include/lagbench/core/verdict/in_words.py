@@ -56,7 +56,7 @@ def _open(verdict: Verdict, found: Sequence[SloResult]) -> Iterator[str]:
         if slo.is_too_close:
             yield (
                 f"{slo.title}: one run is too inexact for this limit. Repeat the run, or set "
-                f"another limit: --set slos.{slo.name}={_limit_above(slo.high or 0.0)}."
+                f"another limit: --set {slo.setting}={_limit_above(slo.high or 0.0)}."
             )
 
 
@@ -68,7 +68,7 @@ def _unasked(verdict: Verdict, measures: Measures | None) -> Iterator[str]:
     if others:
         values = ", ".join(f"{slo.title} {slo.value_text}" for slo in others)
         why = "" if measures is None else _why_pods_helped_little(measures)
-        yield f"Not asked: {values}{why}. To judge one: --set slos.{others[0].name}=SECONDS."
+        yield f"Not asked: {values}{why}. To judge one: --set {others[0].setting}=SECONDS."
 
 
 def _named(slos: Sequence[SloResult]) -> str:

@@ -41,6 +41,12 @@ class SloResult(MeasureModel):
     level: Literal["fail", "warn"] = "fail"  # what a broken limit does to the run
 
     @property
+    def setting(self) -> str:
+        """The dotted field of its limit."""
+        name = self.name.removeprefix(SECOND_GROUP_PREFIX)
+        return f"{self.name.removesuffix(name)}slos.{name}"
+
+    @property
     def leaves_open(self) -> bool:
         """True: the run is undetermined by it."""
         return self.status == "undetermined" and self.level == "fail"
