@@ -7,6 +7,7 @@ import re
 import pytest
 
 from lagbench.project import PROJECT_ROOT
+from lagbench.report.words import WORDS
 
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
@@ -39,3 +40,10 @@ def test_a_word_has_one_meaning() -> None:
     words = [row[0] for row in ROWS]
 
     assert sorted(words) == sorted(set(words))
+
+
+def test_the_report_explains_its_words_as_the_glossary_does() -> None:
+    """Its tooltips are the beginnings of the rows."""
+    meanings = {row[0]: row[1] for row in ROWS}
+
+    assert [word for word in WORDS if not meanings[word].startswith(WORDS[word])] == []

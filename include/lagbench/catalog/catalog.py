@@ -44,6 +44,7 @@ from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.payload import MOST_FILE_BYTES, read_samples, with_samples
 from lagbench.core.scenario.profiles import MOST_PROFILE_CHARACTERS, profile_text, trace_points
 from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.scenario.slo_limits import SLOS, with_limits
 from lagbench.core.scenario.stream_tail import sample_shares
 from lagbench.core.simulation.spark_needs import check_spark_fit
 from lagbench.errors import WrongInput
@@ -367,6 +368,10 @@ def _with_override(data: Mapping[str, Any], key: str, value: Any) -> dict[str, A
     at, parts = changed, key.split(".")
     for index, part in enumerate(parts[:-1]):
         inner = at.setdefault(part, {})
+        if part == SLOS and isinstance(inner, dict):
+            name, _, of_limit = ".".join(parts[index + 1 :]).partition(".")
+            at[part] = with_limits(inner, {name: {of_limit: value} if of_limit else value})
+            return changed
         if not isinstance(inner, dict):
             parent = ".".join(parts[: index + 1])
             allowed = f"fields below {parent} only when it is a mapping (it is {shown(inner)})"

@@ -14,6 +14,7 @@ from lagbench.catalog.kubernetes_files import list_example
 from lagbench.catalog.strict_yaml import line_of
 from lagbench.core.scenario.conf_limits import models_in
 from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.scenario.slo_limits import LIMIT
 from lagbench.errors import WrongInput
 from pod_program.flags import NUMBER
 from pod_program.shown import shown
@@ -91,6 +92,9 @@ def _given(value: Any, given: Any, path: str = "") -> Iterator[tuple[str, Any, A
     elif isinstance(value, tuple) and isinstance(given, list):
         for number, (one, other) in enumerate(zip(value, given, strict=True)):
             yield from _given(one, other, f"{path}{number}.")
+    elif isinstance(given, Mapping) and not isinstance(value, Mapping):  # a limit with its level
+        if LIMIT in given:
+            yield from _given(value, given[LIMIT], f"{path}{LIMIT}.")
     else:
         yield path.removesuffix("."), value, given
 

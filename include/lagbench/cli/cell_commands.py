@@ -77,7 +77,7 @@ def report(
     say = Terminal().say
     with opened(run, kept_in=runs_root() / KEPT_FOLDER) as folder:
         if settings:
-            verdict = what_if(folder, slo_limits(settings))
+            verdict = what_if(folder, slo_limits(settings, of_run=True))
             say(f"what if {', '.join(settings)}: {_in_short(verdict)}")
             say(f"{folder.path}/what-if.json; the run's verdict stays")
             return exit_code(verdict)
@@ -97,7 +97,9 @@ def report(
 
 
 def _in_short(verdict: Verdict) -> str:
-    return f"{verdict.status}: {'; '.join((*verdict.judged_without, *verdict.deciding[:1]))}"
+    warnings = (f"warning: {text}" for text in verdict.warnings)
+    texts = (*verdict.judged_without, *verdict.deciding[:1], *warnings)
+    return f"{verdict.label}: {'; '.join(texts)}"
 
 
 def _require_end(folder: RunFolder) -> None:

@@ -110,7 +110,7 @@ def _print_cells(console: Terminal, cells: Sequence[list[HistoryRow]]) -> None:
     for of_cell in cells:
         newest = of_cell[-1]
         cell = (newest.cell_name, str(newest.cell)[:_DIGEST], str(len(of_cell)))
-        rows.append((*cell, newest.run_id, instant(newest.created_at), newest.verdict))
+        rows.append((*cell, newest.run_id, instant(newest.created_at), newest.verdict_text))
     console.table(("cell", "digest", "runs", "newest run", "began", "verdict"), rows)
 
 
@@ -127,7 +127,7 @@ def _print_cell(console: Terminal, found: CellHistory, rows: Sequence[HistoryRow
         for run_id in segment.run_ids:
             row = by_id[run_id]
             values = (NAMED[name].number(row.measures.get(name)) for name in _SHOWN)
-            lines.append((run_id, instant(row.created_at), row.verdict, *values))
+            lines.append((run_id, instant(row.created_at), row.verdict_text, *values))
         headings = ("run", "began", "verdict", *(NAMED[name].heading for name in _SHOWN))
         console.table(headings, lines)
         for change in segment.changes:

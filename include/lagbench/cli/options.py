@@ -113,20 +113,27 @@ def environment_at(start: str | None) -> SimulatedEnvironment:
     return SimulatedEnvironment(starts_at_seconds=at_ns // NS_PER_SECOND)
 
 
-def slo_limits(settings: Sequence[str]) -> dict[str, Any]:
-    """Return the limits that were given by ``--set slos.NAME=VALUE``."""
+def slo_limits(settings: Sequence[str], *, of_run: bool = False) -> dict[str, Any]:
+    """Return the limits that were given by ``--set slos.NAME=VALUE`` or ``slos.NAME.level=warn``.
+
+    :param of_run: they are put in the place of the limits of a run, which are checked with them.
+    """
     from pydantic import ValidationError
 
     from lagbench.catalog.catalog import parse_settings
     from lagbench.catalog.strict_yaml import parse_yaml
-    from lagbench.core.scenario.slo_limits import Slos
+    from lagbench.core.scenario.slo_limits import Slos, with_limits
 
     given = dict[str, Any]()
     for key, text in parse_settings(settings, where="command line", field="--set").items():
-        part, _, name = key.partition(".")
+        part, _, rest = key.partition(".")
+        name, _, of_limit = rest.partition(".")
         if part != "slos" or name not in Slos.model_fields:
             refuse("--set", key, ", ".join(f"slos.{known}" for known in Slos.model_fields))
-        given[name] = parse_yaml(text, where=f"--set {key}")
+        value = parse_yaml(text, where=f"--set {key}")
+        given = with_limits(given, {name: {of_limit: value} if of_limit else value})
+    if of_run:
+        return given
     try:
         Slos.model_validate(given)
     except ValidationError as error:

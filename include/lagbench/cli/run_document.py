@@ -14,7 +14,9 @@ from lagbench.core.verdict.verdict import exit_code
 from lagbench.errors import ExitCode
 from lagbench.results.gate import read_record
 
-_OF_AN_SLO = {"name", "title", "status", "value", "low", "high", "limit", "unit", "reason"}
+_OF_AN_SLO = {
+    *("name", "title", "status", "level", "value", "low", "high", "limit", "unit", "reason")
+}
 _OF_A_RUN = ("scenario", "policy", "seed", "fidelity")
 
 
@@ -42,7 +44,8 @@ def run_document(folder: RunFolder) -> tuple[ExitCode, dict[str, Any]]:
         **{name: manifest.get(name) for name in _OF_A_RUN},
         "verdict": verdict.status,
         "exit_code": int(exit_code(verdict)),
-        "text": in_words(verdict),
+        "text": in_words(verdict, _measures(folder)),
+        "is_partial": verdict.is_partial,
         "reasons": verdict.reasons,
         "invalid": verdict.invalid,
         "notes": verdict.notes,
@@ -56,13 +59,18 @@ def run_document(folder: RunFolder) -> tuple[ExitCode, dict[str, Any]]:
 
 
 def _of_group(folder: RunFolder) -> dict[str, Any]:
+    found = _measures(folder)
     measures = None
-    if folder.measures.exists():
-        found = folder.read_model(folder.measures, Measures)
+    if found is not None:
         measures = {name: measure.read(found) for name, measure in NAMED.items()}
     has_counts = folder.accounting.exists()
     counts = folder.read_json(folder.accounting) if has_counts else None
     return {"measures": measures, "accounting": counts}
+
+
+def _measures(folder: RunFolder) -> Measures | None:
+    is_there = folder.measures.exists()
+    return folder.read_model(folder.measures, Measures) if is_there else None
 
 
 def began(created_at: int | None) -> str | None:

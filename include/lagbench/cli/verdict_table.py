@@ -12,7 +12,7 @@ from lagbench.cli.watched_run import is_in_progress
 from lagbench.core.verdict.in_words import in_words
 from lagbench.core.verdict.verdict import Verdict, exit_code
 from lagbench.errors import ExitCode, NotReady
-from lagbench.report.outcome_files import stopped_run
+from lagbench.report.outcome_files import known_measures, stopped_run
 from lagbench.report.page import instant
 from lagbench.results.compared_runs import read_baseline
 from lagbench.results.gate import read_record
@@ -22,6 +22,7 @@ from lagbench.shared_with_spark import message_classes
 _MARKS = {
     "pass": ("✓", "green"),
     "fail": ("✗", "red"),
+    "warn": ("!", "yellow"),
     "undetermined": ("?", "yellow"),
     "not_judged": ("·", "dim"),
 }
@@ -83,21 +84,21 @@ def print_verdict(console: Terminal, folder: RunFolder) -> ExitCode:
     for reason in verdict.invalid:
         console.print(Text(f"invalid: {reason}", style="bold yellow"))
     rows = [
-        (Text(*_MARKS[slo.status]), slo.title, slo.threshold, slo.value_text)
+        (Text(*_MARKS[slo.status]), slo.title, slo.limit_text, slo.value_text)
         for slo in verdict.slos
     ]
     headings, title = ("", "SLO", "threshold", "value"), f"verdict of {folder.reference}"
     console.table(headings, rows, title=title, right=("value",))
-    explained = [slo for slo in verdict.slos if slo.status in ("fail", "undetermined")]
+    explained = [slo for slo in verdict.slos if slo.status in ("fail", "warn", "undetermined")]
     for slo in explained:
         mark, colour = _MARKS[slo.status]
         console.print(Text(f"{mark} {slo.title}: {slo.reason}", style=colour))
     for group in folder.groups:
         if group.accounting.exists():
             _print_counts(console, group)
-    mark, colour = _MARKS[verdict.status]
-    console.print(Text(f"{mark} {verdict.status.upper()}", style=f"bold {colour}"))
-    sentences = in_words(verdict)
+    mark, colour = _MARKS["warn" if verdict.is_partial else verdict.status]
+    console.print(Text(f"{mark} {verdict.label.upper()}", style=f"bold {colour}"))
+    sentences = in_words(verdict, known_measures(folder))
     for sentence in sentences:
         console.print(f"  {sentence}")
     shown = " ".join((*(slo.reason for slo in explained), *sentences)).lower()

@@ -13,9 +13,6 @@ from lagbench.core.measures.measures import Measures
 from lagbench.core.verdict.slo import SECOND_GROUP_PREFIX
 from lagbench.core.verdict.verdict import Verdict
 
-NEAR = 1.25
-"""A drain of at most this many times its lower bound cannot be shortened much by more pods."""
-
 _AGAINST_LINK = {
     "t1": "lower lagThreshold, or scale on the growth of lag: lag itself was late",
     "t2": "look at what delayed the reading: the controller, or the source of the metric",
@@ -149,7 +146,7 @@ def _drain(measures: Measures) -> Iterator[NextStep]:
     drain, scaling, partitions = measures.drain, measures.scaling, _partitions(measures)
     drained, least = drain.drain_seconds, drain.skew_limited_seconds
     most, ceiling = scaling.max_ready_replicas, scaling.ceiling_replicas
-    if least and drained is not None and drained <= least * NEAR:
+    if drain.is_skew_limited:
         yield NextStep(
             "spread the keys over more partitions; more pods do not help",
             f"partition {drain.hottest_partition} alone needs {least:.1f} s with one pod, and the"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -11,7 +12,9 @@ import msgspec
 from markupsafe import Markup
 
 from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.compare.earlier_runs import lines
 from lagbench.core.live.live_line import LiveCell, LiveLine, LivePhase, decode_line
+from lagbench.core.measures.measures import Measures
 from lagbench.core.verdict.in_words import summary
 from lagbench.core.verdict.slo import SloResult
 from lagbench.core.verdict.verdict import Verdict
@@ -19,6 +22,7 @@ from lagbench.embedded.kept_log import how_to_account
 from lagbench.errors import LagbenchError
 from lagbench.project import state_dir
 from lagbench.report.page import content_security_policy, environment, styles, write_report
+from lagbench.results.history import read_earlier
 from lagbench.results.measure_run import rejudge_run
 
 SUMMARY = "summary.md"
@@ -34,12 +38,23 @@ def write_junit(folder: RunFolder) -> Path:
     verdict = folder.read_model(folder.verdict, Verdict)
     folder.write_text(folder.junit, junit_xml(verdict))
     manifest = folder.read_json(folder.manifest) if folder.manifest.exists() else {}
-    folder.write_text(SUMMARY, summary(verdict, manifest))
+    measures, earlier = known_measures(folder), read_earlier(folder)
+    before = () if measures is None or earlier is None else tuple(lines(earlier, measures))
+    folder.write_text(SUMMARY, summary(verdict, manifest, measures, before))
     return folder.junit
+
+
+def known_measures(folder: RunFolder) -> Measures | None:
+    """Return the measures; None: the run has none that can be read."""
+    with suppress(LagbenchError, ValueError):
+        return folder.read_model(folder.measures, Measures)
+    return None
 
 
 def junit_xml(verdict: Verdict) -> str:
     """Return the document: fail is a failure, undetermined an error, not judged is skipped.
+
+    A limit that only warns is none of the first two; the suite's output names what broke it.
 
     A run that is undetermined although no SLO is (end state), or that is invalid, has one more
     testcase, ``run``, with an error that gives the reason: JUnit must not show a pass. Notes are
@@ -47,9 +62,9 @@ def junit_xml(verdict: Verdict) -> str:
     """
     counts = {
         "tests": len(verdict.slos),
-        "failures": _count(verdict, "fail"),
-        "errors": _count(verdict, "undetermined"),
-        "skipped": _count(verdict, "not_judged"),
+        "failures": sum(slo.status == "fail" for slo in verdict.slos),
+        "errors": sum(slo.leaves_open for slo in verdict.slos),
+        "skipped": sum(_is_skipped(slo) for slo in verdict.slos),
     }
     is_hidden = verdict.status == "undetermined" and not counts["errors"]
     reported = verdict.invalid or (verdict.reasons if is_hidden else ())
@@ -63,8 +78,8 @@ def junit_xml(verdict: Verdict) -> str:
     if reported:
         case = ET.SubElement(suite, "testcase", {"classname": verdict.run_id, "name": "run"})
         ET.SubElement(case, "error", {"message": _clean("; ".join(reported))})
-    if verdict.notes:
-        ET.SubElement(suite, "system-out").text = _clean("\n".join(verdict.notes))
+    if said := (*verdict.notes, *(f"warning: {text}" for text in verdict.warnings)):
+        ET.SubElement(suite, "system-out").text = _clean("\n".join(said))
     ET.indent(suite)
     return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -73,16 +88,17 @@ def _testcase(suite: ET.Element, run_id: str, slo: SloResult) -> None:
     case = ET.SubElement(suite, "testcase", {"classname": run_id, "name": slo.name})
     is_known = slo.value is not None or bool(slo.answer)
     value = slo.value_text if is_known else "not measured"
-    text = _clean(f"{slo.title}: {value} ({slo.threshold}). {slo.reason}")
-    tags = {"fail": "failure", "undetermined": "error", "not_judged": "skipped"}
-    if slo.status in tags:
-        ET.SubElement(case, tags[slo.status], {"message": text})
+    warning = "warning: " if slo.is_warning else ""
+    text = _clean(f"{warning}{slo.title}: {value} ({slo.threshold}). {slo.reason}")
+    tags = {"fail": "failure", "undetermined": "error"}
+    if tag := "skipped" if _is_skipped(slo) else tags.get(slo.status):
+        ET.SubElement(case, tag, {"message": text})
     else:
         ET.SubElement(case, "system-out").text = text
 
 
-def _count(verdict: Verdict, status: str) -> int:
-    return sum(slo.status == status for slo in verdict.slos)
+def _is_skipped(slo: SloResult) -> bool:
+    return slo.status == "not_judged" or (slo.status == "undetermined" and not slo.leaves_open)
 
 
 def _clean(text: str) -> str:

@@ -15,6 +15,7 @@ import jinja2
 from markupsafe import Markup
 
 from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.compare.earlier_runs import differences
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.simulation.prediction import Residual, RunPrediction, residuals
@@ -24,13 +25,15 @@ from lagbench.core.verdict.verdict import Verdict
 from lagbench.report.next_steps import next_steps
 from lagbench.report.series import RunSeries, data_block, read_series
 from lagbench.report.time_lag_histogram import histogram, seconds_text
+from lagbench.report.words import explained
 from lagbench.results.gate import read_record
+from lagbench.results.history import read_earlier
 from lagbench.results.observed_run import POLICY_CHECK_FILE
 from lagbench.results.run_prediction import read_prediction
 
 UNKNOWN = "–"
 
-STATUSES = ("fail", "undetermined", "pass", "not_judged")
+STATUSES = ("fail", "warn", "undetermined", "pass", "not_judged")
 """The order of the SLOs on the page: what decided the verdict comes first."""
 
 START = "lagbench.startReport();"
@@ -72,6 +75,7 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
     script, style = f"{scripts()}\n{START}", styles()
     manifest = folder.read_json(folder.manifest) if folder.manifest.exists() else {}
     prediction, check = read_prediction(folder), folder.path / POLICY_CHECK_FILE
+    earlier = read_earlier(folder)
     return templates.get_template("report.html.j2").render(
         m=measures,
         verdict=verdict,
@@ -85,7 +89,9 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         gate_class=GATE_CLASSES,
         slos=sorted(verdict.slos, key=lambda slo: STATUSES.index(slo.status)),
         tiles=tiles(measures, verdict),
-        sentences=in_words(verdict),
+        sentences=in_words(verdict, measures),
+        earlier=earlier,
+        differences=list(differences(earlier, measures)) if earlier else [],
         knows_rebalances=knows_rebalances(measures),
         named=NAMED,
         next_steps=next_steps(
@@ -167,6 +173,7 @@ FILTERS: Mapping[str, Callable[..., str]] = {
     "instant": instant,
     "time": seconds_text,
     # A phrase with a capital and a full stop; an empty text stays empty.
+    "word": explained,
     "sentence": lambda text: f"{text[0].upper()}{text[1:].rstrip('.')}." if text else "",
 }
 
@@ -195,7 +202,7 @@ def _flat(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-SCRIPTS = ("theme", "samples", "marks", "panels", "charts")
+SCRIPTS = ("theme", "samples", "marks", "panels", "charts", "tables")
 """Files of ``scripts``: each adds to ``window.lagbench`` when it is read, in this order."""
 
 STYLES = ("theme", "page", "charts", "print")
@@ -266,7 +273,7 @@ def tiles(measures: Measures, verdict: Verdict) -> list[Tile]:
             found.append(Tile("–", NAMED[name].title, "the replicas were not observed"))
             continue
         is_judged = slo is not None and slo.status != "not_judged"
-        limit, status = (slo.threshold, slo.status) if slo and is_judged else ("", "not_judged")
+        limit, status = (slo.limit_text, slo.status) if slo and is_judged else ("", "not_judged")
         found.append(Tile(value, NAMED[name].title, note(measures), limit, status))
     return sorted(found, key=lambda tile: tile.status == "not_judged")
 

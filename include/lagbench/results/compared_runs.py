@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from lagbench.adapters.runs.run_folder import RunFolder, list_runs
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.compare.cell_identity import Environment, cell_id
 from lagbench.core.compare.comparable import ComparedRun, RunPair, require_comparable
 from lagbench.core.compare.noise_floor import NoiseFloor, noise_floor
@@ -160,8 +160,7 @@ def read_baseline(folder: RunFolder) -> Baseline | None:
 
 def pinned_baselines(root: Path) -> dict[str, Baseline]:
     """Return the current baseline of each cell."""
-    folders = [RunFolder(root / summary.run_id) for summary in list_runs(root)]
-    marked = [folder for folder in folders if (folder.path / BASELINE_FILE).exists()]
+    marked = [RunFolder(path.parent) for path in root.glob(f"*/{BASELINE_FILE}")]
     every = [found for folder in marked if (found := read_baseline(folder)) is not None]
     every.sort(key=lambda baseline: (baseline.pinned_at, baseline.run_id))
     return {baseline.cell: baseline for baseline in every}

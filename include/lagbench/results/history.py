@@ -20,16 +20,25 @@ from pydantic import ValidationError
 from lagbench.adapters.runs.run_folder import RunFolder, list_runs
 from lagbench.core.compare.cell_history import HistoryRow, by_cell, cell_history
 from lagbench.core.compare.cell_identity import flat_manifest
+from lagbench.core.compare.earlier_runs import EarlierRuns, earlier_of
+from lagbench.core.compare.noise_floor import closest_floor
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.verdict.slo import SECOND_GROUP_PREFIX
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import LagbenchError, NotReady
-from lagbench.results.compared_runs import CELL_FIELD, cell_of
+from lagbench.results.compared_runs import (
+    CELL_FIELD,
+    cell_of,
+    pinned_baselines,
+    read_compared,
+    read_noise_floors,
+)
 from pod_program.shown import shown
 
 log = logging.getLogger(__name__)
 
 HISTORY_FILE = "history.parquet"
+EARLIER_FILE = "earlier_runs.json"
 _LOCK_FILE = ".history.lock"
 _COLUMNS = {
     "run_id": pa.string(),
@@ -42,6 +51,7 @@ _COLUMNS = {
     "verdict": pa.string(),
     "is_invalid": pa.bool_(),
     "has_measured": pa.bool_(),
+    "warnings": pa.int64(),
 }
 _MANIFEST = "manifest."
 """Prefix of the manifest's columns; every other column that is not above is a measure."""
@@ -56,9 +66,10 @@ def history_row(folder: RunFolder) -> HistoryRow | None:
         return None
     manifest, verdict = _object(folder, folder.manifest), _object(folder, folder.verdict)
     rest = {name: manifest[name] for name in manifest if name == CELL_FIELD or name not in _COLUMNS}
-    has_measured = None
+    has_measured = warnings = None
     with suppress(ValidationError):
-        has_measured = Verdict.model_validate(verdict).is_result()
+        judged = Verdict.model_validate(verdict)
+        has_measured, warnings = judged.is_result(), len(judged.warnings)
     measures = _measures(folder)
     if folder.second is not None:  # its measures have its name in front
         of_second = _measures(folder.second)
@@ -75,6 +86,7 @@ def history_row(folder: RunFolder) -> HistoryRow | None:
             verdict=verdict.get("status"),
             is_invalid=bool(verdict.get("invalid")),
             has_measured=has_measured,
+            warnings=warnings,
             measures=measures,
             manifest=flat_manifest(rest),
         )
@@ -114,6 +126,34 @@ def append_history(folder: RunFolder) -> None:
             for problem_text in left_out:
                 log.warning("not in the history: %s", problem_text)
         _write(root, [*(other for other in known if other.run_id != row.run_id), row])
+
+
+def keep_earlier(folder: RunFolder) -> None:
+    """Write once which earlier runs of its cell a run is shown beside; later ones change nothing.
+
+    A history that cannot be read leaves it without any.
+    """
+    if (folder.path / EARLIER_FILE).exists():
+        return
+    root, cell = folder.path.parent, cell_of(folder) or ""
+    found, noise = EarlierRuns(), dict[str, float]()
+    with suppress(LagbenchError):
+        if floors := read_noise_floors(root):
+            run = read_compared(folder)
+            floor = closest_floor(floors, run, run)
+            noise = {one.name: one.half_width for one in floor.noise} if floor else {}
+    with suppress(LagbenchError):
+        rows = by_cell(read_history(root)).get(cell, [])
+        pinned = pinned_baselines(root).get(cell)
+        found = earlier_of(rows, folder.run_id, pinned.run_id if pinned else None, noise)
+    folder.write_json(EARLIER_FILE, found.model_dump(mode="json"))
+
+
+def read_earlier(folder: RunFolder) -> EarlierRuns | None:
+    """Return what ``keep_earlier`` wrote; None: an older version judged the run."""
+    if not (folder.path / EARLIER_FILE).exists():
+        return None
+    return folder.read_model(EARLIER_FILE, EarlierRuns)
 
 
 class Rebuilt(NamedTuple):

@@ -11,10 +11,10 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.checks import Check
 from lagbench.core.measures.compute import compute_measures
 from lagbench.core.measures.measures import Measures
-from lagbench.core.scenario.slo_limits import Slos
+from lagbench.core.scenario.slo_limits import Slos, with_limits
 from lagbench.core.verdict.verdict import Verdict, judge, with_checks, with_second_group
 from lagbench.errors import LagbenchError, NotReady, WrongInput
-from lagbench.results.history import append_history
+from lagbench.results.history import append_history, keep_earlier
 from lagbench.results.read_run import read_evidence, read_scenario
 from lagbench.results.run_prediction import predict_again
 from lagbench.results.seals import judged_files, require_seals, unsealed_note
@@ -77,7 +77,7 @@ def what_if(folder: RunFolder, limits: Mapping[str, Any]) -> Verdict:
     run = read_evidence(folder)
     slos = run.scenario.slos.model_dump()
     try:
-        asked = Slos.model_validate({**slos, **limits})
+        asked = Slos.model_validate(with_limits(slos, limits))
     except ValidationError as broken:
         first = broken.errors()[0]
         raise WrongInput(
@@ -157,4 +157,5 @@ def _write_verdict(folder: RunFolder, verdict: Verdict) -> Verdict:
     folder.write_json(folder.verdict, written.model_dump(mode="json"))
     if not folder.is_second:
         append_history(folder)
+        keep_earlier(folder)
     return written

@@ -29,6 +29,7 @@ from lagbench.core.measures.evidence.observed_group import (
 from lagbench.core.measures.partition_work import work_by_commits
 from lagbench.core.scenario.consumer_kinds import level_of
 from lagbench.core.scenario.profiles import MOST_PER_SECOND
+from lagbench.core.scenario.slo_limits import with_limits
 from lagbench.core.telemetry.records import TelemetryRecord, decode_record, encode_record
 from lagbench.core.telemetry.records_of_programs import Phase
 from lagbench.core.telemetry.records_of_recorder import GroupSample, LagSample, ReplicaSample
@@ -77,7 +78,7 @@ def observed_limits(
         limits |= {"flips": None, "pod_minutes": None}
     if not (has_workload and has_policy):
         limits["baseline_at_floor"] = False
-    return {**limits, **given}
+    return with_limits(limits, given)
 
 
 def observed_partitions(folder: RunFolder) -> int:

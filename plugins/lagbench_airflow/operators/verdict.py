@@ -88,7 +88,7 @@ class VerdictOperator(CellOperator):
         write_junit(cell.folder)
         report = write_report(cell.folder)
         for slo in verdict.slos:
-            self.log.info("%-12s %s: %s (%s)", slo.status, slo.title, slo.reason, slo.threshold)
+            self.log.info("%-12s %s: %s (%s)", slo.status, slo.title, slo.reason, slo.limit_text)
         checks = {name: found["holds"] for name, found in read_checks(cell.folder).items()}
         self.log.info("verdict: %s; checks: %s; report: %s", verdict.status, checks, report)
         return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -291,13 +292,29 @@ def test_the_theme_is_airflows_inside_airflow(browser: Page, folder: RunFolder) 
 
 
 def test_a_narrow_window_needs_no_scrolling_aside(browser: Page, folder: RunFolder) -> None:
-    """At 400 pixels the page is not wider than the window; wide tables scroll in themselves."""
-    browser.open(address(folder), width=400)
+    """On a phone the page is not wider than the window, and no column of a table is cut."""
+    browser.open(address(folder), width=390)
 
     widths = browser.run(
         "(({scrollWidth, clientWidth}) => [scrollWidth, clientWidth])(document.documentElement)"
     )
-    assert widths[0] == widths[1] <= 400
+    assert widths[0] == widths[1] <= 390
+    cut = "[...document.querySelectorAll('.wide')].filter((e) => e.scrollWidth > e.clientWidth)"
+    assert browser.run(f"{cut}.length") == 0
+    assert browser.run("document.querySelector('.stacked:not(.verdicts) td').dataset.label")
+
+
+def test_paper_has_at_most_five_pages(browser: Page, folder: RunFolder) -> None:
+    """Manifest, scenario and policy are closed; no number is broken."""
+    browser.open(address(folder))
+    assert browser.run("document.querySelectorAll('details[open]').length") == 0
+
+    pdf = base64.b64decode(browser.send("Page.printToPDF", printBackground=True)["data"])
+
+    assert 2 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 5
+    browser.send("Emulation.setEmulatedMedia", media="print")
+    broken = "[...document.querySelectorAll('td.n')].map((e) => getComputedStyle(e).whiteSpace)"
+    assert set(browser.run(broken)) == {"nowrap"}
 
 
 def test_charts_grow(browser: Page, folder: RunFolder) -> None:

@@ -86,6 +86,15 @@ CLAIM = SLOS[0].model_copy(update={"threshold": "must hold", "value": None})
             (1, 0, 0, 0),
             [("system-out", "A: yes (must hold). pod <x> &  co")],
         ),
+        # What only warns is neither a failure nor an error.
+        (
+            {"slos": (slo("b", "fail").as_warning(), slo("c", "undetermined").as_warning())},
+            (2, 0, 0, 1),
+            [
+                ("system-out", "warning: B: 3.5 s (at most 5 s). pod <x> &  co"),
+                ("skipped", "warning: C: 3.5 s (at most 5 s). pod <x> &  co"),
+            ],
+        ),
         # Notes decide nothing: they are the suite's.
         ({"slos": (), "notes": ("12 replicas", "a gap")}, (0, 0, 0, 0), []),
     ],
@@ -105,7 +114,10 @@ def test_each_status_has_its_element(
     names = ("tests", "failures", "errors", "skipped")
     assert tuple(int(suite.get(name, "")) for name in names) == counts
     assert [(e.tag, e.get("message", e.text)) for case in suite for e in case] == cases
-    assert suite.findtext("system-out") == ("12 replicas\na gap" if "notes" in changes else None)
+    assert (suite.findtext("system-out") or "").splitlines() == [
+        *verdict.notes,
+        *(f"warning: {text.replace(chr(0), '')}" for text in verdict.warnings),
+    ]
 
 
 @pytest.mark.parametrize("is_second", [False, True])

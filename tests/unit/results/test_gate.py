@@ -11,21 +11,26 @@ import pyarrow.parquet as pq
 import pytest
 from tests.fakes.compared_runs import write_run
 from tests.fakes.measured_run import quick_spike_measures
-from tests.fakes.nights import rehearse, write_night
+from tests.fakes.nights import measures_with, rehearse, write_night
 from tests.fakes.run_folder_builder import SCENARIO_YAML, quick_spike_run
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.compare.cell_identity import Environment
 from lagbench.core.compare.compare import Comparison
+from lagbench.core.compare.earlier_runs import differences, lines
+from lagbench.core.compare.noise_floor import MeasureNoise, NoiseFloor
 from lagbench.core.measures.measures import NAMED
+from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import LagbenchError, NotReady, WrongInput
 from lagbench.results import history
-from lagbench.results.compared_runs import pinned_baselines
+from lagbench.results.compared_runs import NOISE_FLOORS_FILE, pinned_baselines, read_compared
 from lagbench.results.gate import accept, judge_night, read_record, references
 from lagbench.results.history import (
     HISTORY_FILE,
     append_history,
     history_row,
+    keep_earlier,
+    read_earlier,
     read_history,
     rebuild_history,
 )
@@ -317,3 +322,68 @@ def test_a_value_too_close_to_its_limit_is_a_result(tmp_path: Path) -> None:
 
     (row,) = read_history(tmp_path)
     assert (row.verdict, row.is_result) == ("undetermined", True)
+
+
+def keep_noise(root: Path, folder: RunFolder, **half_widths: float) -> None:
+    """Write a noise floor of the run's cell."""
+    run = read_compared(folder)
+    floor = NoiseFloor(
+        scenario="quick_spike",
+        policy="p",
+        seeds=(1,),
+        load=run.load,
+        policy_digest=run.policy,
+        fidelity="processes",
+        environment=run.environment,
+        made_at=1,
+        run_ids=(),
+        noise=tuple(MeasureNoise(name=n, half_width=w, n=6) for n, w in half_widths.items()),
+    )
+    RunFolder(root).write_json(NOISE_FLOORS_FILE, {"floors": [floor.model_dump(mode="json")]})
+
+
+def test_a_run_is_shown_beside_the_last_run_of_its_cell_and_its_baseline(tmp_path: Path) -> None:
+    """As they were when it was judged: what is written later, or of another cell, is left out."""
+    rehearse(tmp_path, "night-0", created_at=1)  # the baseline
+    write_night(tmp_path, "night-1", created_at=2, **peak(2))
+    write_night(tmp_path, "other", created_at=2, **LOAD)
+    own = write_night(tmp_path, "night-2", created_at=3, **peak(1.5))
+    for name in ("night-0", "night-1", "other", "night-2"):
+        append_history(RunFolder(tmp_path / name))
+    verdict = Verdict(run_id="night-2", status="pass", reasons=(), slos=())
+    own.write_json(own.verdict, verdict.model_dump(mode="json"))
+    keep_noise(tmp_path, own, peak_lag_records=120)
+
+    keep_earlier(own)
+    write_night(tmp_path, "night-1b", created_at=2)
+    append_history(RunFolder(tmp_path / "night-1b"))
+    keep_earlier(own)
+
+    found = read_earlier(own)
+    assert found is not None
+    assert [(one.name, one.run_id) for one in found.runs] == [
+        ("last run", "night-1"),
+        ("baseline", "night-0"),
+    ]
+    now = round(PEAK * 1.5)
+    row = next(one for one in differences(found, measures_with(**peak(1.5))) if "Peak" in one.title)
+    assert row.others == tuple(
+        f"{other:,} messages ({now - other:+,})" for other in (PEAK * 2, PEAK)
+    )
+    assert row.by_chance == "± 120"
+    assert [line.split("`")[1] for line in lines(found, GOOD)] == ["night-1", "night-0"]
+
+
+def test_the_first_run_of_a_cell_has_nothing_beside_it(tmp_path: Path) -> None:
+    """Nor has one whose history cannot be read; nothing is shown then."""
+    first = write_night(tmp_path, "night-0", created_at=1)
+    append_history(first)
+    keep_earlier(first)
+    later = write_night(tmp_path, "night-1", created_at=2)
+    (tmp_path / HISTORY_FILE).write_text("no parquet")
+    keep_earlier(later)
+
+    for folder in (first, later):
+        found = read_earlier(folder)
+        assert found is not None
+        assert not list(differences(found, GOOD))

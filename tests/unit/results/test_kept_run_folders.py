@@ -154,6 +154,21 @@ def test_a_folder_without_seals_is_judged_and_says_so(run: TamperedRun) -> None:
     assert not any("not sealed" in note for note in run.judge().notes)
 
 
+def test_a_broken_limit_that_warns_is_in_every_result(run: TamperedRun) -> None:
+    """In verdict.json, summary.md, the page and the history; the run passes."""
+    run.set_slos(reaction_seconds={"limit": 1, "level": "warn"})
+    seal(run.folder)
+
+    assert report_again(run.folder).status == "pass"
+
+    slos = {slo.name: (slo.status, slo.level) for slo in verdict_of(run.folder).slos}
+    assert slos["reaction_seconds"] == ("warn", "warn")
+    assert "| ! | Scale-out reaction |" in run.folder.read_text("summary.md")
+    assert '<div class="tile warn">' in run.folder.report.read_text()
+    (row,) = read_history(run.folder.path.parent)
+    assert row.verdict_text == "pass, 1 warning"
+
+
 def test_another_limit_is_asked_for_beside_the_verdict(run: TamperedRun) -> None:
     """what-if.json has it; verdict.json stays as it was."""
     seal(run.folder)
@@ -200,7 +215,7 @@ def again(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     folder = RunFolder(path)
 
     def results() -> tuple[Any, Any]:
-        return folder.read_json(folder.measures), folder.read_json(folder.verdict)
+        return folder.read_json(folder.measures), verdict_of(folder).model_dump(mode="json")
 
     def page() -> bytes:
         folder.report.unlink(missing_ok=True)

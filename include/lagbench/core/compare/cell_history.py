@@ -58,6 +58,7 @@ class HistoryRow(MeasureModel):
     has_measured: bool | None = Field(
         default=None, description="the verdict's is_result; None: the line is of an earlier version"
     )
+    warnings: int | None = None  # limits that only warn, and are broken or not known
     measures: Mapping[str, float | None]
     manifest: Mapping[str, str] = Field(
         default_factory=dict, description="each other value of the manifest by its dotted name"
@@ -69,6 +70,12 @@ class HistoryRow(MeasureModel):
         if self.has_measured is None:
             return self.verdict in ("pass", "fail") and not self.is_invalid
         return self.has_measured
+
+    @property
+    def verdict_text(self) -> str:
+        """The verdict with the number of its warnings."""
+        plural = "s" * (self.warnings != 1)
+        return f"{self.verdict}, {self.warnings} warning{plural}" if self.warnings else self.verdict
 
     @property
     def environment(self) -> Environment:

@@ -58,11 +58,12 @@ def live_slos(slos: Slos) -> list[LiveSlo]:
     found = []
     for name, limit in _limits(slos).items():
         named = NAMED.get(name)
+        text = CLAIM if limit is True or named is None else slo_of(name, limit).threshold
         found.append(
             LiveSlo(
                 name=name,
                 title=name.replace("_", " ").capitalize() if named is None else named.title,
-                limit=CLAIM if limit is True or named is None else slo_of(name, limit).threshold,
+                limit=f"{text}, warns" if name in slos.warned else text,
                 unit="" if named is None else named.unit,
                 number=None if limit is True else limit,
             )
@@ -72,8 +73,7 @@ def live_slos(slos: Slos) -> list[LiveSlo]:
 
 def _limits(slos: Slos) -> dict[str, float]:
     """Return the limit of each SLO that has one, by its name; True: the claim must hold."""
-    given = slos.model_dump().items()
-    return {name: limit for name, limit in given if limit is not None and limit is not False}
+    return {name: limit for name, limit in slos if limit is not None and limit is not False}
 
 
 class Standings:

@@ -47,6 +47,8 @@ from lagbench.core.telemetry.records_of_recorder import ReplicaSample
 RISE_WINDOW_SECONDS = 5.0
 PLATEAU_SECONDS = 15.0
 PEAK_SHARE = 0.02
+NEAR = 1.25
+"""A drain of at most this many times its lower bound cannot be shortened much by more pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,12 @@ class Drain(MeasureModel):
     open_lag_gaps: tuple[tuple[int, int], ...] = ()  # they alone leave the monotone fall open
     clock_error_seconds: float | None = 0.0  # of the spike's end; None: that clock is not bounded
     read_within_seconds: float = 0.0  # of ``drained_at``: the most that its reading took
+
+    @property
+    def is_skew_limited(self) -> bool:
+        """True: more pods could hardly have shortened it."""
+        drained, least = self.drain_seconds, self.skew_limited_seconds
+        return drained is not None and bool(least) and drained <= (least or 0.0) * NEAR
 
     @property
     def drain_interval(self) -> Interval | None:

@@ -17,6 +17,7 @@ from pydantic import Field
 from lagbench.core.scenario.actions import ActionKind
 from lagbench.core.scenario.conf_limits import StrictModel
 from lagbench.core.scenario.own_consumer import OWN_FIELDS, LevelName
+from lagbench.core.scenario.slo_limits import with_limits
 
 _NO_WORK = "committed offsets do not show which messages were processed, nor when"
 _STEPS = "committed offsets move in steps, one for each commit, not as the work is done"
@@ -59,7 +60,7 @@ class AccountingLevel:
 
     def with_default_limits(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the user's limits, and none for the other SLOs that this level cannot judge."""
-        return {**self.default_limits(), **given}
+        return with_limits(self.default_limits(), given)
 
     def judged_without(self, names: Iterable[str], *, but: Collection[str] = ()) -> str:
         """Return the first sentence of a verdict: what this level leaves unjudged."""

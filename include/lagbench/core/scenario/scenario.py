@@ -39,7 +39,7 @@ from lagbench.core.scenario.message_costs import Poison, ProcessMs
 from lagbench.core.scenario.own_consumer import OwnConsumer, own_problems
 from lagbench.core.scenario.payload import Payload, payload_problems
 from lagbench.core.scenario.profiles import BurstyProfile, Profile, StepProfile
-from lagbench.core.scenario.slo_limits import Slos
+from lagbench.core.scenario.slo_limits import SLOS, Slos, with_limits
 from pod_program.flags import Flag
 
 MAX_SEED = 2**63 - 1
@@ -316,7 +316,7 @@ class Scenario(StrictModel):
 
 
 FIELD = "second_group"
-_PARTS = ("consumer", "slos")
+_PARTS = ("consumer", SLOS)
 _ACTIONS_ON_ALL_GROUPS: frozenset[ActionKind] = frozenset(
     {"broker_restart", "autoscaler_down", "grow_partitions"}
 )
@@ -336,7 +336,8 @@ def with_fields_of_first(data: Mapping[str, Any]) -> dict[str, Any]:
     for part in _PARTS:
         given, first = second.get(part, {}), found.get(part, {})
         if isinstance(given, Mapping) and isinstance(first, Mapping):
-            filled[part] = {**first, **given}
+            both = with_limits(first, given) if part == SLOS else {**first, **given}
+            filled[part] = both
         elif part not in second:  # the scenario's own is wrong, and is reported there
             filled[part] = {}
     found[FIELD] = filled

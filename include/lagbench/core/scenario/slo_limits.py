@@ -1,14 +1,49 @@
-"""The limits of the verdict: the field ``slos`` of a scenario."""
+"""The limits of the verdict: the field ``slos`` of a scenario.
+
+A limit is a value, or a mapping of ``limit`` and ``level``. A limit of level ``warn`` that is
+broken does not fail the run.
+"""
 
 from __future__ import annotations
 
-from pydantic import Field
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import (
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from lagbench.core.scenario.conf_limits import StrictModel
+
+SLOS = "slos"
+LEVELS = ("fail", "warn")
+LIMIT, LEVEL = "limit", "level"
+"""The fields of a limit with a level."""
+
+
+def _schema_with_levels(schema: dict[str, Any]) -> None:
+    """Add the second form of each limit, for editors."""
+    for name, plain in schema["properties"].items():
+        of_value = {key: plain[key] for key in plain if key not in ("default", "title")}
+        parts = {LIMIT: of_value, LEVEL: {"enum": list(LEVELS)}}
+        both = {"type": "object", "properties": parts, "additionalProperties": False}
+        kept = {key: plain[key] for key in plain if key not in ("anyOf", "type")}
+        schema["properties"][name] = {**kept, "anyOf": [of_value, both]}
 
 
 class Slos(StrictModel):
     """Limits of the verdict; the defaults are the lab's table. None: reported, not judged."""
+
+    model_config = ConfigDict(json_schema_extra=_schema_with_levels)
 
     reaction_seconds: float | None = Field(90, gt=0)
     drain_seconds: float | None = Field(None, gt=0, description="spike end to lag at threshold")
@@ -34,3 +69,55 @@ class Slos(StrictModel):
     surplus_pods_idle: bool = True
     time_lag_p95_seconds: float | None = Field(None, gt=0)
     time_lag_p99_seconds: float | None = Field(None, gt=0)
+
+    _warned: frozenset[str] = PrivateAttr(frozenset())
+
+    @property
+    def warned(self) -> frozenset[str]:
+        """Names of the limits that only warn."""
+        return self._warned
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _with_levels(cls, data: Any, handler: ModelWrapValidatorHandler[Slos]) -> Slos:
+        slos = handler(data)
+        if isinstance(data, Mapping):
+            split = {name: one for name, one in data.items() if isinstance(one, Mapping)}
+            warned = frozenset(name for name in split if split[name].get(LEVEL) == "warn")
+            slos._warned = warned  # noqa: SLF001 - of this class
+        return slos
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _without_level(cls, value: Any, info: ValidationInfo) -> Any:
+        """Return the limit of a mapping; the default's, if it has a level alone."""
+        if not isinstance(value, Mapping):
+            return value
+        limit = value.get(LIMIT, cls.model_fields[str(info.field_name)].default)
+        is_known = set(value) <= {LIMIT, LEVEL} and value.get(LEVEL, "fail") in LEVELS
+        if not is_known or (limit is None and value.get(LEVEL) == "warn"):
+            allowed = "a limit, or {limit: a value, level: fail or warn}"
+            raise PydanticCustomError("limit_with_level", allowed)
+        return limit
+
+    @model_serializer(mode="wrap")
+    def _written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        limits: dict[str, Any] = handler(self)
+        warned = {name: {LIMIT: limits[name], LEVEL: "warn"} for name in self._warned & set(limits)}
+        return limits | warned
+
+
+def with_limits(slos: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the limits, with those that are given in their place.
+
+    A new limit keeps the level, and a new level the limit.
+    """
+    found = dict(slos)
+    for name, one in given.items():
+        known = found.get(name)
+        if name in found and (isinstance(known, Mapping) or isinstance(one, Mapping)):
+            old, new = (p if isinstance(p, Mapping) else {LIMIT: p} for p in (known, one))
+            found[name] = {**old, **new}
+        else:
+            found[name] = one
+    return found

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from lagbench.core.measures.measures import Measures
 from lagbench.core.verdict.slo import CLAIM, SloResult
 from lagbench.core.verdict.verdict import Verdict
 
@@ -12,44 +14,67 @@ _MOST_NAMED = 3
 _ROWS = 6
 _PROMISES = ("time_lag_p99_seconds", "drain_seconds", "time_lag_p95_seconds")
 """Judged only if the scenario has a limit for them."""
-_MARKS = {"pass": "✓", "fail": "✗", "undetermined": "?", "not_judged": "·"}
+_MARKS = {"pass": "✓", "fail": "✗", "warn": "!", "undetermined": "?", "not_judged": "·"}
+_LIMITS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 
 
-def in_words(verdict: Verdict) -> tuple[str, ...]:
-    """Return one to four sentences: the status with its margin, what to do, what was not asked."""
-    return tuple(_sentences(verdict))
+def in_words(verdict: Verdict, measures: Measures | None = None) -> tuple[str, ...]:
+    """Return one to five sentences: the status with its margin, what to do, what was not asked.
+
+    :param measures: of the run; they explain why more pods did not help.
+    """
+    return tuple(_sentences(verdict, measures))
 
 
-def _sentences(verdict: Verdict) -> Iterator[str]:
-    judged = [slo for slo in verdict.slos if slo.status != "not_judged"]
+def _sentences(verdict: Verdict, measures: Measures | None) -> Iterator[str]:
+    found = [slo for slo in verdict.slos if slo.status != "not_judged"]
+    judged = [slo for slo in found if not slo.is_warning]
     failed = [slo for slo in judged if slo.status == "fail"]
     if verdict.invalid:
         yield "Invalid: the run measured something else than planned. Run it again."
     if failed:
-        named = "; ".join(f"{slo.title} {_over(slo)}" for slo in failed[:_MOST_NAMED])
-        more = f"; and {len(failed) - _MOST_NAMED} more" if len(failed) > _MOST_NAMED else ""
-        yield f"{len(failed)} of {len(judged)} SLOs with a limit fail: {named}{more}."
+        yield f"{len(failed)} of {len(judged)} SLOs with a limit fail: {_named(failed)}."
     elif verdict.status == "pass":
         yield f"All {len(judged)} SLOs with a limit hold{_closest(judged)}."
     elif verdict.deciding and not verdict.invalid:
         yield f"Undetermined, which is not a pass: {verdict.deciding[0]}."
+    yield from _open(verdict, found)
+    if verdict.is_partial:
+        yield f"Partial: {len(verdict.known)} of {len(verdict.slos)} SLOs are judged."
+    yield from _unasked(verdict, measures)
+
+
+def _open(verdict: Verdict, found: Sequence[SloResult]) -> Iterator[str]:
+    """Yield what the run could not judge, and what to do; what only warns."""
     for reason in verdict.judged_without:
         yield f"{reason[:1].upper()}{reason[1:]}."
-    for slo in judged:
+    if broken := [slo for slo in found if slo.status == "warn"]:
+        yield f"Warning, which does not fail the run: {_named(broken)}."
+    for slo in found:
+        if slo.is_warning and slo.status == "undetermined":
+            yield f"Warning: {slo.title} is not known: {slo.reason}."
         if slo.is_too_close:
             yield (
-                f"{slo.title}: one run is too inexact for this limit. Repeat the run, "
-                f"or set another limit: --set slos.{slo.name}=VALUE."
+                f"{slo.title}: one run is too inexact for this limit. Repeat the run, or set "
+                f"another limit: --set {slo.setting}={_limit_above(slo.high or 0.0)}."
             )
-    asked = [slo for slo in verdict.slos if slo.threshold != "reported only"]
-    if len(judged) * 2 < len(asked):
-        yield f"Partial: {len(judged)} of {len(asked)} SLOs with a limit could be judged."
+
+
+def _unasked(verdict: Verdict, measures: Measures | None) -> Iterator[str]:
+    """Yield the values of promises that have no limit, and why pods helped them little."""
     unasked = {slo.name: slo for slo in verdict.slos if slo.threshold == "reported only"}
     promises = [unasked[name] for name in _PROMISES if name in unasked]
     others = [slo for slo in promises if slo.value is not None]
     if others:
         values = ", ".join(f"{slo.title} {slo.value_text}" for slo in others)
-        yield f"Not asked: {values}. To judge one: --set slos.{others[0].name}=SECONDS."
+        why = "" if measures is None else _why_pods_helped_little(measures)
+        yield f"Not asked: {values}{why}. To judge one: --set {others[0].setting}=SECONDS."
+
+
+def _named(slos: Sequence[SloResult]) -> str:
+    named = "; ".join(f"{slo.title} {_over(slo)}" for slo in slos[:_MOST_NAMED])
+    more = f"; and {len(slos) - _MOST_NAMED} more" if len(slos) > _MOST_NAMED else ""
+    return f"{named}{more}"
 
 
 def _over(slo: SloResult) -> str:
@@ -58,45 +83,65 @@ def _over(slo: SloResult) -> str:
     return f"{slo.value_text}, {slo.threshold}"
 
 
-def _closest(judged: list[SloResult]) -> str:
+def _closest(judged: Sequence[SloResult]) -> str:
     """Return the SLO that is nearest to its limit, with its margin; empty: none has a number."""
-    shares = [
-        (max(slo.value, slo.high or 0) / slo.limit, slo)
-        for slo in judged
-        if slo.value is not None and slo.limit
-    ]
-    if not shares:
+    margins = [(slo.margin, slo) for slo in judged if slo.margin is not None]
+    if not margins:
         return ""
-    share, slo = max(shares, key=lambda one: one[0])
-    left = f"{(1 - share) * 100:.0f} % left"
+    margin, slo = min(margins, key=lambda one: one[0])
+    left = f"{margin * 100:.0f} % left"
     return f"; the closest: {slo.title} {slo.value_text} of {slo.threshold} ({left})"
 
 
-def summary(verdict: Verdict, manifest: Mapping[str, Any]) -> str:
+def _limit_above(value: float) -> str:
+    """Return the next round number that is not below ``value``."""
+    scale = 10 ** math.floor(math.log10(value)) if value > 0 else 1
+    return f"{next(step * scale for step in _LIMITS if step * scale >= value):g}"
+
+
+def _why_pods_helped_little(measures: Measures) -> str:
+    """Return why a drain was as long as its hottest partition needs; empty: it was longer."""
+    share, most = measures.accounting.hottest_partition_share, measures.scaling.max_ready_replicas
+    if not share or measures.spark is not None or not measures.drain.is_skew_limited:
+        return ""
+    first = int(1 / share) + 1  # so many pods do the rest while one does the hottest partition
+    pods = f"; pods {first} to {most} helped little" if most is not None and most > first else ""
+    return f": one partition takes {share * 100:.0f} % of the load and one pod reads it{pods}"
+
+
+def summary(
+    verdict: Verdict,
+    manifest: Mapping[str, Any],
+    measures: Measures | None = None,
+    earlier: Sequence[str] = (),
+) -> str:
     """Return the run as a dozen lines of Markdown, for a pull request or a job's page.
 
     :param manifest: of the run, for the names of scenario and policy and the seed.
+    :param earlier: the differences to earlier runs, a line each.
     """
-    order = ("fail", "undetermined", "pass")
+    order = ("fail", "warn", "undetermined", "pass")
     judged = sorted(
         (slo for slo in verdict.slos if slo.status in order), key=lambda s: order.index(s.status)
     )
     rows = [
-        f"| {_MARKS[slo.status]} | {slo.title} | {slo.threshold} | {slo.value_text} |"
+        f"| {_MARKS[slo.status]} | {slo.title} | {slo.limit_text} | {slo.value_text} |"
         for slo in judged[:_ROWS]
     ]
     if len(judged) > _ROWS:
         rows.append(f"| | {len(judged) - _ROWS} more | | |")
     named = f"{manifest.get('scenario')} with {manifest.get('policy')}, seed {manifest.get('seed')}"
+    mark = "!" if verdict.is_partial else _MARKS[verdict.status]
     lines = [
-        f"### {_MARKS[verdict.status]} {verdict.status.upper()}: {named}",
+        f"### {mark} {verdict.label.upper()}: {named}",
         "",
-        " ".join((*in_words(verdict), *verdict.invalid)),
+        " ".join((*in_words(verdict, measures), *verdict.invalid)),
         "",
         "| | SLO | limit | value |",
         "|---|---|---|---|",
         *rows,
         "",
-        f"Run `{verdict.run_id}`",
+        *earlier,
+        f"- Run `{verdict.run_id}`",
     ]
     return "\n".join(lines) + "\n"

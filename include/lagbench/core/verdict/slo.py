@@ -9,7 +9,8 @@ from typing import Literal
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import MeasureModel, exact_text, short_beside
 
-SloStatus = Literal["pass", "fail", "undetermined", "not_judged"]
+SloStatus = Literal["pass", "fail", "warn", "undetermined", "not_judged"]
+"""``warn``: broken, with a limit that does not fail the run."""
 CLAIM = "must hold"
 CLAIMS: Mapping[str, str] = {
     "lag_falls_at_full_parallelism": "Lag falls at full parallelism",
@@ -37,6 +38,23 @@ class SloResult(MeasureModel):
     low: float | None = None  # the interval in which the value lies; None: as exact as ``value``
     high: float | None = None
     is_too_close: bool = False  # undetermined only because the limit lies inside the interval
+    level: Literal["fail", "warn"] = "fail"  # what a broken limit does to the run
+
+    @property
+    def setting(self) -> str:
+        """The dotted field of its limit."""
+        name = self.name.removeprefix(SECOND_GROUP_PREFIX)
+        return f"{self.name.removesuffix(name)}slos.{name}"
+
+    @property
+    def leaves_open(self) -> bool:
+        """True: the run is undetermined by it."""
+        return self.status == "undetermined" and self.level == "fail"
+
+    @property
+    def is_warning(self) -> bool:
+        """True: broken or not known, which the run's status does not show."""
+        return self.level == "warn" and self.status in ("warn", "undetermined")
 
     def matters_to(self, parts: Collection[str] | None) -> bool:
         """Return whether its value belongs to one of ``parts`` of ``Measures`` (None: to any).
@@ -52,6 +70,26 @@ class SloResult(MeasureModel):
         if self.threshold != CLAIM:
             return ""
         return {"pass": "yes", "fail": "no"}.get(self.status, "")
+
+    @property
+    def limit_text(self) -> str:
+        """Return the limit with the margin to it, and whether it only warns."""
+        share = "" if self.margin is None else f"{abs(self.margin) * 100:.0f}"
+        margin = "" if not share else f", {'below 1' if share == '0' else share} % "
+        side = "" if self.margin is None else "over" if self.margin < 0 else "left"
+        warns = ", warns" if self.level == "warn" and self.status != "warn" else ""
+        return f"{self.threshold}{margin}{side}{warns}"
+
+    @property
+    def margin(self) -> float | None:
+        """Return how far below its limit the value is, as a share of it; None: it is not known.
+
+        The whole interval of the value counts.
+        """
+        if self.value is None or not self.limit or self.status not in ("pass", "fail", "warn"):
+            return None
+        ends = [end for end in (self.value, self.low, self.high) if end is not None]
+        return 1 - (max(ends) if self.status == "pass" else min(ends)) / self.limit
 
     @property
     def value_text(self) -> str:
@@ -73,6 +111,11 @@ class SloResult(MeasureModel):
         return self.model_copy(
             update={"status": "undetermined", "reason": f"{self.reason}; {reason}"}
         )
+
+    def as_warning(self) -> SloResult:
+        """Return it as one whose limit does not fail the run."""
+        status = "warn" if self.status == "fail" else self.status
+        return self.model_copy(update={"level": "warn", "status": status})
 
     def without_value(self, status: SloStatus, reason: str) -> SloResult:
         """Return it without what was measured."""

@@ -7,6 +7,7 @@
 * With strangers in the group nothing passes or fails, not even by bad messages: they may be the
   strangers'. If strangers were only counted, and never named, the SLOs on scaling that fail stay
   failed.
+* A limit of level ``warn`` neither fails the run nor leaves it undetermined.
 * A doubt (``measures/doubts``) leaves each SLO on what it is about undetermined, whether it held or
   not: a policy that was not in force is not blamed, and messages that were lost stay lost.
 * Not drained, not stable, an empty log, an accounting that contradicts itself
@@ -60,6 +61,27 @@ class Verdict(MeasureModel):
     """Digests of the files that it rests on, by name; empty: an older version wrote it."""
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """The broken and the unknown limits that only warn, with their reasons."""
+        warned = (slo for slo in self.slos if slo.is_warning)
+        return tuple(f"{slo.title}: {slo.reason}" for slo in warned)
+
+    @property
+    def known(self) -> tuple[SloResult, ...]:
+        """The SLOs that hold or are broken."""
+        return tuple(s for s in self.slos if s.status not in ("undetermined", "not_judged"))
+
+    @property
+    def is_partial(self) -> bool:
+        """True: it passed, and most SLOs were not judged."""
+        return self.status == "pass" and len(self.known) * 2 < len(self.slos)
+
+    @property
+    def label(self) -> str:
+        """The status, as a reader sees it."""
+        return f"{self.status} (partial)" if self.is_partial else self.status
+
+    @property
     def deciding(self) -> tuple[str, ...]:
         """The reasons that decided it."""
         return self.reasons[len(self.judged_without) :]
@@ -77,7 +99,11 @@ class Verdict(MeasureModel):
 
     def why_no_result(self, measures: Collection[str] | None = None) -> tuple[str, ...]:
         """Return why its values cannot be compared (``is_result``); empty: they can."""
-        unsure = [slo for slo in self.slos if slo.status == "undetermined"]
+        unsure = [
+            slo
+            for slo in self.slos
+            if slo.leaves_open or (measures is not None and slo.status == "undetermined")
+        ]
         parts = None if measures is None else {NAMED[name].part for name in measures}
         lacking = (slo for slo in unsure if not slo.is_too_close and slo.matters_to(parts))
         reasons = (*self.invalid, *self.open_ends, *(f"{s.title}: {s.reason}" for s in lacking))
@@ -91,10 +117,11 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
     own = _of_level(
         [_of_kind(one, measures) for one in slo_results(measures, slos)], measures, slos
     )
-    unsure = [f"{r.title}: {r.reason}" for r in own if r.status == "undetermined"]
+    own = [one.as_warning() if one.name in slos.warned else one for one in own]
+    unsure = [f"{r.title}: {r.reason}" for r in own if r.leaves_open]
     results = [_of_the_whole_run(result, measures) for result in own]
     failed = [f"{r.title}: {r.reason}" for r in results if r.status == "fail"]
-    judged = sum(result.status != "not_judged" for result in results)
+    judged = sum(one.status != "not_judged" and one.level == "fail" for one in results)
     invalid = measures.validity.reasons
     open_ends = [
         *stranger_reasons(measures),
@@ -102,7 +129,9 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
         *_unsettled(measures),
     ]
     if not judged:
-        open_ends.append("nothing was judged: no SLO with a limit applies to this load")
+        only_warn = any(one.status != "not_judged" for one in results)
+        why = "the limits only warn" if only_warn else "no SLO with a limit applies to this load"
+        open_ends.append(f"nothing was judged: {why}")
     status: VerdictStatus = "pass"
     reasons = [f"all {judged} judged SLOs hold"]
     if failed:
@@ -181,7 +210,7 @@ def _of_the_whole_run(result: SloResult, measures: Measures) -> SloResult:
     """Return ``result``, undetermined if the run as a whole does not show what it rests on."""
     rests_on, strangers = RESTS_ON[result.name], measures.group_strangers
     is_of_messages = "messages" in rests_on
-    is_found = is_of_messages and result.status == "fail"
+    is_found = is_of_messages and result.status in ("fail", "warn")
     codes = [doubt.code for doubt in measures.doubts if rests_on.intersection(doubt.about)]
     is_open = (
         (not measures.validity.is_valid and not is_found)

@@ -1,6 +1,7 @@
 """A verdict in plain words."""
 
 import pytest
+from tests.fakes.measured_run import quick_spike_measures
 
 from lagbench.core.verdict.in_words import in_words, summary
 from lagbench.core.verdict.slo import Slo, SloResult
@@ -47,7 +48,7 @@ def verdict(status: str, *slos: SloResult, reasons: tuple[str, ...] = ()) -> Ver
                 REACTION.compare(89, "x", low=85, high=95),
                 reasons=("too close",),
             ),
-            ["not a pass: too close", "--set slos.reaction_seconds=VALUE"],
+            ["not a pass: too close", "--set slos.reaction_seconds=100"],
         ),
         (
             verdict("pass", REACTION.compare(1, "x"), P99.compare(71.5, "x")),
@@ -61,6 +62,13 @@ def verdict(status: str, *slos: SloResult, reasons: tuple[str, ...] = ()) -> Ver
                 LOST.compare(0, "x"),
             ),
             ["Partial: 1 of 3 SLOs"],
+        ),
+        (
+            verdict("pass", LOST.compare(0, "x"), STANDSTILL.compare(6, "x").as_warning()),
+            [
+                "All 1 SLOs with a limit hold.",
+                "does not fail the run: Standstill 6.0 s, at most 5 s",
+            ],
         ),
     ],
 )
@@ -78,6 +86,36 @@ def test_what_could_not_be_judged_is_said_of_a_pass() -> None:
     )
 
     assert "Judged without: lost, zombies." in in_words(found)
+
+
+def test_pods_that_could_not_help_are_counted() -> None:
+    """One pod reads the hottest partition: with 16 % of the load the seventh pod adds little."""
+    good = quick_spike_measures()
+    run = good.model_copy(
+        update={
+            "drain": good.drain.model_copy(
+                update={"drain_seconds": 95.0, "skew_limited_seconds": 90.0}
+            ),
+            "accounting": good.accounting.model_copy(update={"hottest_partition_share": 0.16}),
+            "scaling": good.scaling.model_copy(update={"max_ready_replicas": 12}),
+        }
+    )
+    found = verdict("pass", REACTION.compare(1, "x"), P99.compare(71.5, "x"))
+
+    assert "16 % of the load and one pod reads it; pods 7 to 12 helped" in in_words(found, run)[-1]
+    faster = run.model_copy(
+        update={"drain": run.drain.model_copy(update={"skew_limited_seconds": 50.0})}
+    )
+    assert "pods" not in in_words(found, faster)[-1]
+
+
+@pytest.mark.parametrize(("high", "limit"), [(20.05, "25"), (100, "100"), (0.12, "0.15"), (3, "3")])
+def test_a_limit_to_set_is_round_and_not_below_the_value(high: float, limit: str) -> None:
+    """A value that is too close to its limit names it."""
+    close = STANDSTILL.compare(high, "x", low=high / 2, high=high)
+    too_close = close.model_copy(update={"is_too_close": True})
+
+    assert f"slos.standstill_seconds={limit}." in " ".join(in_words(verdict("fail", too_close)))
 
 
 def test_a_run_that_measured_nothing_has_nothing_to_ask() -> None:

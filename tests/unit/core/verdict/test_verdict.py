@@ -59,6 +59,42 @@ def test_an_slo_beyond_its_limit_fails_the_run() -> None:
     assert verdict.reasons == (f"{found.title}: {found.reason}",)
 
 
+def warns(**limits: object) -> Slos:
+    """Return limits that only warn, beside those by default."""
+    return Slos.model_validate({n: {"limit": v, "level": "warn"} for n, v in limits.items()})
+
+
+def test_a_broken_limit_that_warns_does_not_fail_the_run() -> None:
+    """Nor does lost evidence of it leave the run open; both are said."""
+    verdict = judge(GOOD, warns(reaction_seconds=10))
+    found = result(verdict, "reaction_seconds")
+    assert (verdict.status, found.status, found.level) == ("pass", "warn", "warn")
+    assert verdict.reasons == ("all 11 judged SLOs hold",)
+    assert verdict.warnings == (f"{found.title}: {found.reason}",)
+
+    lost = judge(changed("drain", threshold_records=None), warns(drain_seconds=60))
+    assert (lost.status, result(lost, "drain_seconds").status) == ("pass", "undetermined")
+    assert len(lost.warnings) == 1
+    assert lost.is_result()
+    assert not lost.is_result(["drain_seconds"])
+
+    both = judge(duplicates(), warns(reaction_seconds=10))
+    assert both.status == "fail"
+
+
+def test_a_run_whose_limits_all_warn_was_not_judged() -> None:
+    """Nothing could have failed it."""
+    slos = {
+        name: {"limit": field.default, "level": "warn"}
+        for name, field in Slos.model_fields.items()
+        if field.default is not None
+    }
+
+    verdict = judge(GOOD, Slos.model_validate(slos))
+
+    assert (verdict.status, verdict.warnings) == ("undetermined", ())
+
+
 def test_an_slo_without_limit_reports_its_value() -> None:
     """None in the scenario: the value is there, nothing is judged."""
     found = result(judge(GOOD, Slos(rebalance_dip_percent=None)), "rebalance_dip_percent")
