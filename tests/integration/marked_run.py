@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
+from typing import Any
 
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 
 from lagbench.project import PROJECT_ROOT
+from lagbench_airflow.pages.airflow_runs import airflow_run
 
 from airflow._shared.timezones import timezone  # isort: skip
 from airflow.api.common.mark_tasks import set_dag_run_state_to_failed  # isort: skip
@@ -30,8 +33,8 @@ DAG_ID = "scenario_run"
 MAX_STEPS = 100
 
 
-def end_of_run(marked_before: str) -> tuple[list[str], str]:
-    """Return the tasks that are scheduled after the mark, and the state of the run."""
+def end_of_run(marked_before: str) -> tuple[list[str], str, dict[str, Any]]:
+    """Return the tasks that are scheduled after the mark, the run's state, and its page's facts."""
     initdb()
     DagBundlesManager().sync_bundles_to_db()
     bag = DagBag(str(PROJECT_ROOT / "dags" / f"{DAG_ID}.py"), bundle_name=BUNDLE)
@@ -67,7 +70,10 @@ def end_of_run(marked_before: str) -> tuple[list[str], str]:
                 is_last = ti.task_id == "require_verdict"
                 ti.state = TaskInstanceState.FAILED if is_last else TaskInstanceState.SUCCESS
             session.commit()
-        return after, str(run.state)
+        state = str(run.state)
+    page = airflow_run(DAG_ID, "marked")
+    assert page is not None
+    return after, state, asdict(page)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,8 @@ def test_a_run_that_is_marked_as_failed_ends_as_failed(
     )
 
     assert done.returncode == 0, done.stderr
-    after, state = json.loads(done.stdout.splitlines()[-1])
+    after, state, page = json.loads(done.stdout.splitlines()[-1])
     assert after == [*cleaning, "require_verdict"]
     assert state == "failed"
+    is_planned = marked_before != "plan_cell"
+    assert page == {"has_ended": True, "is_planned": is_planned, "problems": {}}
