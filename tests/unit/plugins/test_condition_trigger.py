@@ -159,11 +159,12 @@ def test_the_log_has_the_goal_and_how_it_stands(monkeypatch: pytest.MonkeyPatch)
 
     standing = ["not yet: n 0", "not yet: n 0", f"cannot read: {AWAY}", "holds: n 1"]
     assert said == ["waiting for: Scripted, for 6 s", *standing, "holds: lag 4,248"]
-    goals = [condition.goal() for condition in CONDITIONS]
-    assert goals[0] == "group g stable with 2 members, each partition of t with one owner"
-    assert goals[1] == "all pods of Deployment consumer ready"
-    assert goals[2] == "a partition's lag of group g above 5"
-    assert goals[5] == "1 to 2 pods of Deployment w, all in place"
+    assert {condition.goal() for condition in CONDITIONS} >= {
+        "group g stable with 2 members, each partition of t with one owner",
+        "all pods of Deployment consumer ready",
+        "a partition's lag of group g above 5",
+        "1 to 2 pods of Deployment w, all in place",
+    }
 
 
 @pytest.mark.parametrize("condition", CONDITIONS, ids=lambda condition: type(condition).__name__)
