@@ -49,8 +49,8 @@ def airflow_run(dag_id: str, dag_run: str) -> AirflowRun | None:
     try:
         with create_session() as session:
             return _found(session, dag_id, dag_run)
-    except SQLAlchemyError:
-        log.warning("no answer from Airflow's database", exc_info=True)
+    except SQLAlchemyError as error:
+        log.warning("no answer from Airflow's database: %s", type(error).__name__)
         return None
 
 
