@@ -27,6 +27,7 @@ from airflow.sdk import Context, chain, dag, get_current_context, setup, task, t
 from airflow.sdk.exceptions import AirflowFailException
 
 from lagbench.core.cluster.spark_connection import time_limit_seconds
+from lagbench.errors import LagbenchError
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
 from lagbench_airflow.operators.fence_run import FenceRunOperator
 from lagbench_airflow.operators.offered_load import InjectSpikeOperator, StopTailOperator
@@ -54,7 +55,13 @@ from lagbench_airflow.sensors.run_sensor import (
     TRAFFIC_FINISHED,
     RunSensor,
 )
-from lagbench_airflow.task_life import CellRun, ends_when_killed, phase, wrong_input_is_final
+from lagbench_airflow.task_life import (
+    REFUSED,
+    CellRun,
+    ends_when_killed,
+    phase,
+    wrong_input_is_final,
+)
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +81,11 @@ def plan_cell() -> dict[str, Any]:
 
     context: Context = get_current_context()
     with wrong_input_is_final():
-        return plan_run(context["params"], dag_run=context["dag_run"].run_id)
+        try:
+            return plan_run(context["params"], dag_run=context["dag_run"].run_id)
+        except LagbenchError as error:  # for the run's page: there is no run folder to say it in
+            context["ti"].xcom_push(REFUSED, str(error))
+            raise
 
 
 @setup

@@ -1,4 +1,5 @@
-# lagbench/airflow: the Airflow of docker-compose.yaml, which mounts the Dags and the code. It holds
+# Two images. --target airflow: the Airflow of docker-compose.yaml, which mounts the Dags and the code.
+# The last stage, lagbench, has the wheels instead and needs no checkout. Both hold
 # what `make install` installs (requirements.txt), PostgreSQL's drivers, and the jars. Not based on Airflow's own image: its packages would be other versions.
 FROM python:3.11.14-slim-bookworm AS build
 COPY requirements.txt k8s/images/postgres.txt /tmp/
@@ -14,7 +15,16 @@ RUN pip --python /opt/venv/bin/python install --no-cache-dir --no-deps --no-buil
  && XDG_CACHE_HOME=/opt/cache /opt/venv/bin/python -c "\
 from lagbench.embedded.spark_packages import submit_environment; submit_environment()"
 
-FROM python:3.11.14-slim-bookworm
+# Wheels of lagbench and lagbench-airflow, with catalog, policies, Dags and jobs.
+FROM build AS wheels
+COPY setup.py requirements.txt ./
+COPY dags dags
+COPY k8s k8s
+COPY plugins plugins
+COPY spark_jobs spark_jobs
+RUN pip --python /opt/venv/bin/python wheel --no-deps --no-build-isolation --wheel-dir /wheels . ./plugins
+
+FROM python:3.11.14-slim-bookworm AS airflow
 # Java comes as a wheel with the lock; ps is what Spark's scripts look for.
 RUN apt-get update \
  && apt-get install -y --no-install-recommends procps \
@@ -32,3 +42,10 @@ ENV PATH=/opt/venv/bin:$PATH \
 USER 50000:0
 WORKDIR /opt/lagbench
 CMD ["airflow", "version"]
+
+FROM airflow AS lagbench
+USER 0:0
+COPY --from=wheels /wheels /wheels
+RUN pip --python /opt/venv/bin/python install --no-cache-dir --no-deps --no-index --force-reinstall /wheels/*.whl
+USER 50000:0
+CMD ["lagbench", "--help"]

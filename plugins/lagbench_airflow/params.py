@@ -20,11 +20,14 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.run_manifest import write_manifest
 from lagbench.catalog.catalog import checked_cell, parse_settings
 from lagbench.catalog.catalog_files import (
+    catalog_folder,
     file_name,
     from_any_folder,
     is_path,
     list_policies,
     list_scenarios,
+    one_line,
+    policies_folder,
     resolved,
 )
 from lagbench.catalog.experiments import load_experiment
@@ -89,23 +92,39 @@ def _settings() -> dict[str, tuple[str, Param]]:
     }
 
 
+def _catalog(names: list[str], folder: Path, default: str | None, **schema: Any) -> Param:
+    """Return a field that offers names, each with its line, and takes paths, too.
+
+    Airflow's page has choices with texts for an ``enum`` only, which would reject every path. In
+    Draft 7 a ``$ref`` replaces what stands beside it: the page reads the one, the check the other.
+    """
+    text: dict[str, Any] = {"type": ["null", "string"] if default is None else "string"}
+    schema |= {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/text"}
+    schema |= {"enum": names if default is not None else [None, *names]}
+    schema |= {"values_display": {name: f"{name}: {one_line(name, folder)}" for name in names}}
+    return Param(default, definitions={"text": text}, **text, **schema)
+
+
 def scenario_run_params() -> dict[str, Param]:
     """Return the form; an empty field keeps the value of the scenario's file."""
+    policy = _catalog(
+        list_policies(),
+        policies_folder(),
+        None,
+        title="Scaling policy",
+        description="Empty: the scenario's own. A path that the deployer allows goes into the JSON "
+        "of Advanced Options.",
+    )
+    policy.schema["values_display"]["null"] = "the scenario's own"
     return {
-        "scenario": Param(
+        "scenario": _catalog(
+            list_scenarios(),
+            catalog_folder() / "scenarios",
             DEFAULT_SCENARIO,
-            type="string",
-            examples=list_scenarios(),
             title="Scenario",
-            description="A name from the catalog, or a path that the deployer allows.",
+            description="Of the catalog: `lagbench scenarios` prints duration and cores of each.",
         ),
-        "policy": Param(
-            None,
-            type=["null", "string"],
-            examples=list_policies(),
-            title="Scaling policy",
-            description="A name from k8s/policies; empty: the scenario's own.",
-        ),
+        "policy": policy,
         "keep_bench": Param(
             True,
             type="boolean",

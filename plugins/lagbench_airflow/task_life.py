@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import time
@@ -29,13 +30,22 @@ from lagbench.core.scenario.stream_tail import Tail, tail_of_run
 from lagbench.core.telemetry.records_of_programs import Phase
 from lagbench.errors import NotReady, PodsEnded, PodsRefused, WrongInput
 
+log = logging.getLogger(__name__)
+
+REFUSED = "refused"
+"""Key of the result of ``plan_cell`` that says why it made no run folder."""
+
 
 @contextmanager
 def wrong_input_is_final() -> Iterator[None]:
-    """Fail without retries on wrong input and pods that cannot work; NotReady is retried."""
+    """Fail without retries on wrong input and pods that cannot work; NotReady is retried.
+
+    The log has the message as a line of its own: in a traceback it is cut off.
+    """
     try:
         yield
     except (WrongInput, PodsRefused, PodsEnded) as error:
+        log.error("%s", error)
         raise AirflowFailException(str(error)) from error
 
 

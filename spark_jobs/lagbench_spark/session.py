@@ -56,9 +56,10 @@ def open_session(name: str) -> SparkSession:
     ship_by_value()
     SparkContext._ensure_initialized()  # noqa: SLF001 - or SparkConf lacks what was submitted
     master = SparkConf().get("spark.master", "")
-    session = (
+    return (
         SparkSession.builder.appName(name)
         .config(map=authentication(master, os.environ))
+        .config("spark.log.level", "WARN")  # from the first line on; a call comes too late for 60
         .config("spark.ui.enabled", "false")
         # The default of 10 s logs a stack trace when a heartbeat meets the end of a short job.
         .config("spark.executor.heartbeatInterval", "60s")
@@ -69,8 +70,6 @@ def open_session(name: str) -> SparkSession:
         .config("spark.sql.files.maxPartitionBytes", _SCAN_BYTES)
         .getOrCreate()
     )
-    session.sparkContext.setLogLevel("WARN")
-    return session
 
 
 def authentication(master: str, environment: Mapping[str, str]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ _UNHEALTHY = "is unhealthy"
 _AIRFLOW, _PROMETHEUS = "http://127.0.0.1:8080", "http://127.0.0.1:9090"
 _PROGRAMS = ("k8s/images/programs.Dockerfile", "lagbench/programs:0.1.0")
 _SPARK = ("k8s/images/spark.Dockerfile", "lagbench/spark:0.1.0")
+_WHEELS = ("k8s/images/airflow.Dockerfile", "lagbench")
 _SERVICES = yaml.safe_load((PROJECT_ROOT / "docker-compose.yaml").read_text())["services"]
 UNCHECKED = "bench-network"
 """The one service that stays and has no health check: it only sleeps."""
@@ -51,19 +52,23 @@ class Stack:
         return self.engine.run(command, cwd=self.checkout, limit_seconds=limit_seconds)
 
     def build(self) -> None:
-        """Build the three images: that of the services, and those of pods beside it."""
+        """Build all images: that of the services, those of pods beside it, then the wheels'."""
         folder = self.checkout  # made before two threads want it
 
+        def build_image(dockerfile: str, tag: str) -> None:
+            command = ["docker", "build", "--quiet", "--file", dockerfile, "--tag", tag, "."]
+            self.engine.run(command, cwd=folder, limit_seconds=_BUILD_LIMIT_SECONDS)
+
         def build_pods_images() -> None:
-            for dockerfile, tag in (_PROGRAMS, _SPARK):
-                command = ["docker", "build", "--quiet", "--file", dockerfile, "--tag", tag, "."]
-                self.engine.run(command, cwd=folder, limit_seconds=_BUILD_LIMIT_SECONDS)
+            for image in (_PROGRAMS, _SPARK):
+                build_image(*image)
 
         pool = ThreadPoolExecutor(1)
         try:
             pods_images = pool.submit(build_pods_images)
             self.compose("build", limit_seconds=_BUILD_LIMIT_SECONDS)
             pods_images.result()
+            build_image(*_WHEELS)  # on the layers of the services' image
         finally:
             pool.shutdown(wait=False)  # after a failure it ends with the engine
 

@@ -102,6 +102,16 @@ def test_the_report_opens_through_airflow(stack: Stack, rehearsed: Rehearsed) ->
     assert stack.airflow_as_nobody(report).status_code == 401
 
 
+def test_the_image_of_the_wheels_needs_no_checkout(stack: Stack) -> None:
+    """It plans a run of the catalog that it holds, and Airflow in it knows the plugin."""
+    planned = stack.engine.docker("run", *RESTRICTED, "lagbench", "lagbench", "plan", "hello")
+    code = "import importlib.metadata as m; print(m.entry_points(group='airflow.plugins').names)"
+    known = stack.engine.docker("run", *RESTRICTED, "lagbench", "python", "-c", code)
+
+    assert "hello" in planned
+    assert "lagbench" in known
+
+
 def test_a_program_starts_without_root_and_without_a_disk(stack: Stack) -> None:
     """The consumer's help is printed by a user that is not root and has no disk."""
     command = ("python", "-m", "lagbench.programs.consumer", "--help")

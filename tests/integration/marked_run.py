@@ -1,24 +1,30 @@
 """Mark a run of the Dag scenario_run as failed, and let Airflow's scheduler logic end it.
 
 ``python -m tests.integration.marked_run TASK`` marks it when TASK is next, and prints which tasks
-were scheduled after that and the run's state (JSON). No task is executed: each that is scheduled
-succeeds at once, and ``require_verdict`` fails. A process of its own, because Airflow keeps one
-database for each.
+were scheduled after that, the run's state, and what its page says (JSON). With a second argument
+TASK itself fails, and that is its message (empty: it never started). No task is executed: each that
+is scheduled succeeds at once, and ``require_verdict`` fails. A process of its own, because Airflow
+keeps one database for each.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
+from typing import Any
 
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 
 from lagbench.project import PROJECT_ROOT
+from lagbench_airflow.pages.airflow_runs import airflow_run
+from lagbench_airflow.task_life import REFUSED
 
 from airflow._shared.timezones import timezone  # isort: skip
 from airflow.api.common.mark_tasks import set_dag_run_state_to_failed  # isort: skip
 from airflow.dag_processing.bundles.manager import DagBundlesManager  # isort: skip
 from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db  # isort: skip
+from airflow.models.xcom import XComModel  # isort: skip
 from airflow.serialization.serialized_objects import DagSerialization  # isort: skip
 from airflow.utils.db import initdb  # isort: skip
 from airflow.utils.session import create_session  # isort: skip
@@ -30,8 +36,8 @@ DAG_ID = "scenario_run"
 MAX_STEPS = 100
 
 
-def end_of_run(marked_before: str) -> tuple[list[str], str]:
-    """Return the tasks that are scheduled after the mark, and the state of the run."""
+def end_of_run(marked_before: str, failure: str | None) -> tuple[list[str], str, dict[str, Any]]:
+    """Return the tasks that are scheduled after the mark, the run's state, and its page's facts."""
     initdb()
     DagBundlesManager().sync_bundles_to_db()
     bag = DagBag(str(PROJECT_ROOT / "dags" / f"{DAG_ID}.py"), bundle_name=BUNDLE)
@@ -54,7 +60,15 @@ def end_of_run(marked_before: str) -> tuple[list[str], str]:
             session.commit()
             if run.state != DagRunState.RUNNING:
                 break
-            if not is_marked and marked_before in {ti.task_id for ti in scheduled}:
+            of_task = [ti for ti in scheduled if ti.task_id == marked_before]
+            if of_task and failure is not None:
+                of_task[0].state = TaskInstanceState.FAILED
+                if failure:
+                    names = {"dag_id": DAG_ID, "task_id": marked_before, "run_id": run.run_id}
+                    XComModel.set(REFUSED, failure, **names, serialize=False, session=session)
+                session.commit()
+                continue
+            if not is_marked and of_task:
                 set_dag_run_state_to_failed(
                     dag=dag, run_id=run.run_id, commit=True, session=session
                 )
@@ -67,8 +81,11 @@ def end_of_run(marked_before: str) -> tuple[list[str], str]:
                 is_last = ti.task_id == "require_verdict"
                 ti.state = TaskInstanceState.FAILED if is_last else TaskInstanceState.SUCCESS
             session.commit()
-        return after, str(run.state)
+        state = str(run.state)
+    page = airflow_run(DAG_ID, "marked")
+    assert page is not None
+    return after, state, asdict(page)
 
 
 if __name__ == "__main__":
-    print(json.dumps(end_of_run(sys.argv[1])))  # noqa: T201
+    print(json.dumps(end_of_run(sys.argv[1], (sys.argv[2:] or [None])[0])))  # noqa: T201

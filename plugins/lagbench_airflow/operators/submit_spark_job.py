@@ -9,7 +9,7 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
@@ -26,9 +26,11 @@ from lagbench.core.cluster.spark_connection import (
 from lagbench.core.scenario.offered_load import offered_load
 from lagbench.errors import NotReady, WrongInput
 from lagbench.orchestrator.airflow_environment import is_dag_process
+from lagbench.shared_with_spark.message_classes import CLASSES, DUPLICATED, LOST
 from lagbench.shared_with_spark.spark_job import PROGRESS_FILE, STEPS, each_second
 from lagbench_airflow.operators.start_companions import CellOperator
 from lagbench_airflow.task_life import CellRun, record_progress, wrong_input_is_final
+from lagbench_airflow.triggers.condition import values_text
 from pod_program.kafka_config import CONFIG_VARIABLE
 
 if TYPE_CHECKING:
@@ -108,7 +110,11 @@ class SubmitSparkJobOperator(CellOperator):
         if staging is not None:
             staging.put(folder)
         self._job = PipelineJob.begun.pop(folder.path, None) or self._job_of(cell, target)
-        with shown_progress(folder, self.task_id):
+        for group in folder.groups:
+            self.log.info(
+                "accounting for %s messages of %s", f"{_messages(group):,}", group.reference
+            )
+        with shown_progress(folder, self.task_id, self.log.info):
             self._job.finish(context)
         if staging is not None:
             staging.fetch(folder)
@@ -121,6 +127,7 @@ class SubmitSparkJobOperator(CellOperator):
                 "(docs/spark.md)"
             )
         for group in folder.groups:
+            self.log.info("accounted for %s: %s", group.reference, counted(group))
             seal_evidence(group)
         tables = sorted(path.name for path in folder.tables.iterdir() if path.is_dir())
         return {"job": JOB, "tables": tables}
@@ -315,8 +322,8 @@ def _variables_of_submission(kubeconfig: str | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def shown_progress(folder: RunFolder, phase: str) -> Iterator[None]:
-    """Record the job's steps as progress of ``phase``, for terminal and live page.
+def shown_progress(folder: RunFolder, phase: str, say: Callable[[str], object]) -> Iterator[None]:
+    """Record the job's steps as progress of ``phase``, for terminal, live page and log.
 
     A job that writes elsewhere (an object store) is not seen.
     """
@@ -324,6 +331,7 @@ def shown_progress(folder: RunFolder, phase: str) -> Iterator[None]:
     file.unlink(missing_ok=True)  # of a try that was killed
     said = ["starting Spark"]
     record_progress(folder, phase, *said)
+    say(*said)
 
     def watch() -> None:
         # Not there yet, or of another version.
@@ -333,9 +341,18 @@ def shown_progress(folder: RunFolder, phase: str) -> Iterator[None]:
             if now != said[-1]:
                 said.append(now)
                 record_progress(folder, phase, now)
+                say(now)
 
     with each_second(watch):
         yield
+
+
+def counted(folder: RunFolder) -> str:
+    """Return what the accounting of a group counted: its totals, and each class with a message."""
+    counts = folder.read_json(folder.accounting)
+    always = ("in_log", "processed_distinct", LOST, DUPLICATED)
+    names = dict.fromkeys((*always, *(name for name in CLASSES if counts.get(name))))
+    return values_text({name: counts[name] for name in names if counts.get(name) is not None})
 
 
 def _messages(folder: RunFolder) -> int:

@@ -28,11 +28,11 @@ from fastapi.responses import (
 from jinja2 import Environment, FileSystemLoader
 
 from lagbench.adapters.runs.run_folder import SECOND_GROUP, runs_root
-from lagbench.core.live.run_state import EVENTS
-from lagbench.core.measures.model import NANOSECONDS
-from lagbench.programs.live.run_follower import PhaseLog, ends_run, failures_of
+from lagbench.core.live.run_state import EVENTS, state_of
+from lagbench.programs.live.run_follower import PhaseLog, failures_of
 from lagbench.report.page import scripts, styles
 from lagbench_airflow.links import public_prefix, report_path
+from lagbench_airflow.pages.airflow_runs import airflow_run
 from lagbench_airflow.run_lookup import DAGS_WITH_REPORT, SCENARIO_DAG, folder_of_page
 from pod_program.shown import shown
 
@@ -64,16 +64,25 @@ def report_app(*, is_open: bool = False) -> FastAPI:
     def report(dag_id: str, dag_run: str) -> Response:
         """Redirect to the report of a Dag run, for a night to that of its rehearsal.
 
-        While the run is in progress, return its live page. Runs of other Dags have no report.
+        While the run is in progress, return its live page, or why it ended before it had one. Runs
+        of other Dags have no report.
         """
-        folder = folder_of_page(dag_id, dag_run)
+        if dag_id not in DAGS_WITH_REPORT:
+            return _page("no_report.html.j2", "theme.js")
+        run = airflow_run(dag_id, dag_run)
+        # A run that was cleared has no folder yet: the one that is there is of an earlier try.
+        folder = folder_of_page(dag_id, dag_run) if run is None or run.is_planned else None
         if folder is not None and folder.report.is_file():
             return RedirectResponse(report_path(folder.run_id))
-        if folder is not None:
+        if folder is not None and folder.live.is_file():
             return live_page(folder.run_id)
-        # Before its run folder is there the page looks again by itself.
-        name = "waiting.html.j2" if dag_id in DAGS_WITH_REPORT else "no_report.html.j2"
-        return _page(name, "theme.js")
+        phases = [] if folder is None else PhaseLog(folder.phases).news()
+        if run is not None and run.has_ended:
+            failed = {phase.name: phase.detail for phase in failures_of(phases)}
+            return _page("ended.html.j2", "theme.js", problems={**run.problems, **failed})
+        # The page looks again by itself.
+        state = state_of(phases[-1].name) if phases else "waiting for its task plan_cell"
+        return _page("waiting.html.j2", "theme.js", state=state)
 
     @app.get("/live/{run_id}/events")
     def events(run_id: RunId, offset: Offset = 0, last_event: LastEvent = None) -> Response:
@@ -120,7 +129,7 @@ def live_page(run_id: str) -> HTMLResponse:
     return _page("live.html.j2", *_LIVE_SCRIPTS, run_id=run_id, settings=settings)
 
 
-def _page(template: str, *own_scripts: str, **content: str) -> HTMLResponse:
+def _page(template: str, *own_scripts: str, **content: object) -> HTMLResponse:
     charts, chart_styles = scripts(), styles()
     script = "\n".join(_text(name) for name in own_scripts)
     style = _text("live.css")
@@ -230,22 +239,17 @@ class Reading:
 
 
 def read_lines(run_id: str, offset: int) -> Reading:
-    """Return the lines of a run from ``offset`` on.
+    """Return the lines of a run from ``offset`` on; a run without the file has none yet.
 
-    An offset that is not the end of a line of this file begins again at 0. A run without the file
-    has no lines yet; it will have none if its last phase has failed or has ended the run.
+    An offset that is not the end of a line of this file begins again at 0.
     """
     has_report = file_of_run(run_id, "report.html") is not None
     path, log = file_of_run(run_id, "live.jsonl"), file_of_run(run_id, "phases.jsonl")
     phases = [] if log is None else PhaseLog(log).news()
+    data, begins_at, is_stale = b"", 0, False
     if path is not None:
         data, begins_at = _whole_lines(path, offset)
         is_stale = time.time() - path.stat().st_mtime > STALE_SECONDS
-    else:
-        data, begins_at, is_stale = b"", 0, False
-        if phases:  # a task that failed may be tried again
-            is_old = time.time() - phases[-1].at / NANOSECONDS > STALE_SECONDS
-            is_stale = ends_run(phases[-1]) or (phases[-1].state == "failed" and is_old)
     lines = [line for line in data.decode(errors="replace").split("\n") if line]
     failure = "; ".join(f"{one.name}: {one.detail}" for one in failures_of(phases))
     return Reading(

@@ -111,7 +111,6 @@ class ConditionSensor(BaseSensorOperator):
             self.condition(), hold_seconds=self.hold_seconds, poll_seconds=self.poke_interval
         )
         self._last_seen = self._seen(event)
-        self.log.info("last seen: %s", self._last_seen)
         is_reached = event["reason"] == Reason.REACHED
         return PokeReturnValue(is_reached, self._last_seen if is_reached else None)
 
@@ -161,7 +160,7 @@ class ConditionSensor(BaseSensorOperator):
         if event["reason"] == Reason.TIMED_OUT and inline_seconds < wait_seconds:
             trigger.deadline_at = now + wait_seconds
             trigger.not_before_at = time.time() + DEFERRAL_SETTLES_SECONDS
-            self.log.info("deferred; last seen: %s", event["seen"])
+            self.log.info("deferred: the triggerer continues the wait")
             self.defer(
                 trigger=trigger,
                 method_name="execute_complete",

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
     from lagbench.adapters.kube.kube import Kube
 
+LOG_SECONDS = 5.0
+"""Between two lines of a task's log, if the condition does not change."""
+
 HOLD_LOOK_SECONDS = 1.0
 """While a condition holds it is read at least so often: a relapse between two looks is not seen."""
 
@@ -93,6 +96,10 @@ class Condition(ABC):
     def read(self, clients: KeptClients) -> Reading:
         """Read once; may block (it runs in a thread), must change nothing."""
 
+    def goal(self) -> str:
+        """Return the state in words, for the task's log."""
+        return type(self).__name__
+
 
 class ConditionTrigger(BaseTrigger):
     """Fires once its conditions have held for ``hold_seconds``, or at ``deadline_at``.
@@ -128,6 +135,7 @@ class ConditionTrigger(BaseTrigger):
         self.finishes_hold = False
         self._clients = KeptClients()
         self._clients_in_use = threading.Lock()
+        self._said_at, self._said = -LOG_SECONDS, ""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and all arguments."""
@@ -162,8 +170,10 @@ class ConditionTrigger(BaseTrigger):
             except (WrongInput, PodsEnded) as error:
                 return Reason.REFUSED, {"error": str(error)}
             if isinstance(reading, str):
+                self._say("cannot read", reading)
                 held_since, seen = None, seen | {"error": reading}
             else:
+                self._say("holds" if reading.is_met else "not yet", values_text(reading.seen))
                 seen = reading.seen
                 held_since = (held_since or time.monotonic()) if reading.is_met else None
                 if held_since is not None and time.monotonic() - held_since >= self.hold_seconds:
@@ -176,6 +186,17 @@ class ConditionTrigger(BaseTrigger):
                 return Reason.TIMED_OUT, seen
             pause = min(self.poll_seconds, HOLD_LOOK_SECONDS) if is_holding else self.poll_seconds
             await asyncio.sleep(min(pause, left) if left > 0 else pause)
+
+    def _say(self, standing: str, text: str) -> None:
+        """Log a reading, if it is due or the condition has changed; before the first, the goal."""
+        now = time.monotonic()
+        if not self._said:
+            goals = "; ".join(condition.goal() for condition in self.conditions.values())
+            held = f", for {self.hold_seconds:g} s" if self.hold_seconds else ""
+            self.log.info("waiting for: %s%s", goals, held)
+        if standing != self._said or now - self._said_at >= LOG_SECONDS:
+            self._said, self._said_at = standing, now
+            self.log.info("%s: %s", standing, text)
 
     def _look(self) -> Reading | str:
         """Read; after a failure that a connection may have caused, the next reading opens new ones.
@@ -211,6 +232,17 @@ class ConditionTrigger(BaseTrigger):
     def _close_clients(self) -> None:
         with self._clients_in_use:
             self._clients.close()
+
+
+def values_text(seen: Mapping[str, Any]) -> str:
+    """Return the values of a reading as text: ``total lag 4,248, largest partition lag 812``."""
+
+    def text(value: Any) -> str:
+        if isinstance(value, Mapping):
+            return f"({values_text(value)})"
+        return f"{value:,}" if type(value) is int else str(value)
+
+    return ", ".join(f"{name.replace('_', ' ')} {text(value)}" for name, value in seen.items())
 
 
 def _made(condition: Any) -> Condition:

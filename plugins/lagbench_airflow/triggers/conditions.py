@@ -42,6 +42,14 @@ class Lag(Condition):
     traffic_ends_at: float | None = None
     kubernetes_conn_id: str = ""
 
+    def goal(self) -> str:
+        """Return the state in words."""
+        lag = "lag of each partition" if self.per_partition else "total lag"
+        if self.is_above:
+            lag = "a partition's lag" if self.per_partition else lag
+        bound = "above" if self.is_above else "at most"
+        return f"{lag} of group {self.group} {bound} {self.threshold_records:,}"
+
     def read(self, clients: KeptClients) -> Reading:
         """Compare the lag with the threshold."""
         lags = clients.lag_reader(self.kafka_conn_id).lags(self.group, self.topic)
@@ -67,6 +75,10 @@ class TrafficFinished(Condition):
     ends_at: float | None
     kubernetes_conn_id: str
 
+    def goal(self) -> str:
+        """Return the state in words."""
+        return f"the end of the planned traffic of Job {self.job}"
+
     def read(self, clients: KeptClients) -> Reading:
         """Check the clock and the Job."""
         end = traffic_end(clients.kube(self.kubernetes_conn_id), self.job, self.ends_at)
@@ -86,6 +98,10 @@ class ActionsPlayed(Condition):
 
     job: str
     kubernetes_conn_id: str
+
+    def goal(self) -> str:
+        """Return the state in words."""
+        return "the end of all actions"
 
     def read(self, clients: KeptClients) -> Reading:
         """Look at the Job."""
@@ -136,6 +152,12 @@ class ReplicasSettled(Condition):
     most: int | None = None
     run_id: str | None = None
 
+    def goal(self) -> str:
+        """Return the state in words."""
+        most = "any number" if self.most is None else self.most
+        count = self.least if self.least == self.most else f"{self.least} to {most}"
+        return f"{count} pods of {self.kind} {self.workload}, all in place"
+
     def read(self, clients: KeptClients) -> Reading:
         """Count the pods; a terminating pod exists and counts, one that has ended does not.
 
@@ -180,6 +202,14 @@ class GroupStable(Condition):
     topic: str
     kafka_conn_id: str
     members: int | None = None
+
+    def goal(self) -> str:
+        """Return the state in words."""
+        if self.members == 0:
+            return f"group {self.group} empty"
+        wanted = "" if self.members is None else f" with {self.members} members"
+        owned = f", each partition of {self.topic} with one owner" if self.topic else ""
+        return f"group {self.group} stable{wanted}{owned}"
 
     def read(self, clients: KeptClients) -> Reading:
         """Describe the group and judge it."""
@@ -252,6 +282,11 @@ class RunGroupStable(GroupStable):
             workload=names.consumers,
             **arguments,
         )
+
+    def goal(self) -> str:
+        """Return the state in words."""
+        ready = f"all pods of {self.kind} {self.workload} ready"
+        return super().goal() if self.has_members else ready
 
     def read(self, clients: KeptClients) -> Reading:
         """Compare members and owned partitions with the pods of the run."""
@@ -328,6 +363,10 @@ class TooManyRebalances(Condition):
         """Continue the watch so far."""
         begun = self.watched
         self._now = None if begun is None else WatchedGroup.model_validate(begun)
+
+    def goal(self) -> str:
+        """Return the state in words."""
+        return f"more than {self.max_rebalances} rebalances of group {self.group}"
 
     def read(self, clients: KeptClients) -> Reading:
         """Look once and count."""

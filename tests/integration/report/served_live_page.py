@@ -24,17 +24,13 @@ DAG_RUN = "shown"
 
 
 @contextmanager
-def served_live_page(run_id: str, lines: Sequence[str] | None) -> Iterator[str]:
-    """Serve the page of a run that has these live lines and no report; yield its address.
-
-    None: the run has no follower yet.
-    """
+def served_live_page(run_id: str, lines: Sequence[str]) -> Iterator[str]:
+    """Serve the page of a run that has these live lines and no report; yield its address."""
     with tempfile.TemporaryDirectory() as root, patch.dict(os.environ, {RUNS_DIR_VARIABLE: root}):
         folder = RunFolder(Path(root) / run_id)
         folder.path.mkdir()
         folder.conf.write_text(json.dumps({"dag_run": DAG_RUN}), encoding="utf-8")
-        if lines is not None:
-            folder.live.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        folder.live.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         with served_bench(FastAPI()) as address:
             yield f"{address}/report/scenario_run/{DAG_RUN}"
 

@@ -13,7 +13,6 @@ from tests.fakes.live_cell import live_cell
 from tests.integration.report.chromium import Page
 from tests.integration.report.served_live_page import served_live_page
 
-from lagbench.adapters.runs.run_folder import runs_root
 from lagbench.core.live.live_line import LiveCell, LiveCourse, LiveLine, LivePhase, encode_line
 
 pytestmark = pytest.mark.browser
@@ -24,7 +23,7 @@ CELL = live_cell((10, 30))
 
 
 @contextmanager
-def opened(browser: Page, lines: Sequence[str] | None, drawn: str) -> Iterator[None]:
+def opened(browser: Page, lines: Sequence[str], drawn: str) -> Iterator[None]:
     """Open the page of a run with these lines, and wait until ``drawn`` is true there."""
     with served_live_page("a-run", lines) as address:
         browser.open(address, drawn=drawn)
@@ -141,19 +140,6 @@ def test_phases_that_are_events_are_named_so(browser: Page) -> None:
         shown = eventually(lambda: browser.run(cells), "the table is filled")
 
     assert shown == ["5", "5", "planned load ends"]
-
-
-def test_a_run_that_failed_before_its_lines_says_so(browser: Page) -> None:
-    """Before its first line the page waits; then it tells the phase that failed."""
-    with opened(browser, None, f"{STATE}.startsWith('waiting for the first line')"):
-        phases = runs_root() / "a-run" / "phases.jsonl"
-        phases.write_text('{"at": 1, "name": "bench_up", "state": "failed", "detail": "no Java"}\n')
-
-        said = eventually(
-            lambda: (text := browser.run(STATE)).startswith("the run") and text, "the page ends"
-        )
-
-    assert said.endswith("bench_up: no Java")
 
 
 def test_a_run_with_two_groups_names_the_one_shown(browser: Page) -> None:

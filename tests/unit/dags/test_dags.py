@@ -322,6 +322,23 @@ def test_the_clean_up_knows_its_last_try(
     assert given["is_last_try"] is is_last_try
 
 
+def test_a_refused_run_keeps_the_message_for_its_page(
+    cell: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no run folder to keep it in."""
+    task, kept = cell.get_task("plan_cell"), dict[str, str]()
+    run = SimpleNamespace(run_id="manual__1")
+    context = {"ti": SimpleNamespace(xcom_push=kept.__setitem__), "dag_run": run}
+    context |= {"params": {"scenario": "hallo"}}
+    monkeypatch.setitem(task.python_callable.__globals__, "get_current_context", lambda: context)
+
+    with pytest.raises(AirflowFailException) as refused:
+        task.python_callable()
+
+    assert kept == {"refused": str(refused.value)}
+    assert "did you mean hello?" in kept["refused"]
+
+
 def test_a_run_that_ended_before_its_folder_was_made_fails(cell: Any) -> None:
     """The first task of a run that is marked as failed at once is skipped and has no result."""
     task = cell.get_task("require_verdict")

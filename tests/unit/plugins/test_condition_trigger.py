@@ -147,6 +147,26 @@ def test_a_reading_does_not_block_the_loop() -> None:
     assert found == [True]
 
 
+def test_the_log_has_the_goal_and_how_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line every five seconds and at each change, in each of the ways to wait."""
+    scripted = Scripted([*[NO] * 7, AWAY, YES, Reading(is_met=True, seen={"lag": 4248})])
+    a_second_each = SimpleNamespace(monotonic=lambda: float(scripted.reads), time=time.time)
+    monkeypatch.setattr(condition_module, "time", a_second_each)
+    trigger, said = waiting_for(scripted, hold_seconds=6.0), list[str]()
+    monkeypatch.setattr(trigger.log, "info", lambda text, *values: said.append(text % values))
+
+    run_inline(trigger)
+
+    standing = ["not yet: n 0", "not yet: n 0", f"cannot read: {AWAY}", "holds: n 1"]
+    assert said == ["waiting for: Scripted, for 6 s", *standing, "holds: lag 4,248"]
+    assert {condition.goal() for condition in CONDITIONS} >= {
+        "group g stable with 2 members, each partition of t with one owner",
+        "all pods of Deployment consumer ready",
+        "a partition's lag of group g above 5",
+        "1 to 2 pods of Deployment w, all in place",
+    }
+
+
 @pytest.mark.parametrize("condition", CONDITIONS, ids=lambda condition: type(condition).__name__)
 def test_a_wait_survives_the_way_to_the_triggerer(condition: Condition) -> None:
     """What serialize returns builds the same trigger again."""

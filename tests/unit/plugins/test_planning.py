@@ -32,6 +32,7 @@ from lagbench_airflow.params import refuse_unknown, scenario_run_params, setting
 from lagbench_airflow.task_life import CellRun
 
 from airflow.sdk.definitions.param import ParamsDict  # isort: skip
+from airflow.sdk.exceptions import ParamValidationError  # isort: skip
 
 Plan = Callable[[dict[str, Any]], RunFolder]
 
@@ -272,14 +273,19 @@ def test_a_cell_of_the_catalog_may_set_what_its_conf_may_not(
 
 
 def test_the_form_offers_the_catalog() -> None:
-    """Scenarios and policies in the form are those of the catalog; it can be sent as it comes."""
+    """The choices are those of the catalog, each with its line; a path is taken, too."""
     form = scenario_run_params()
     for param in form.values():
         param.resolve()
 
-    assert form["scenario"].schema["examples"] == list_scenarios()
     assert form["scenario"].value == "quick_spike"
-    assert form["policy"].schema["examples"] == list_policies()
+    for name, choices in (("scenario", list_scenarios()), ("policy", [None, *list_policies()])):
+        assert form[name].schema["enum"] == choices
+        assert form[name].resolve("/a/path.yaml") == "/a/path.yaml"
+    texts = form["scenario"].schema["values_display"]
+    assert texts["hello"] == "hello: A 6x spike for 20 s on 4 partitions, the first thing to try"
+    with pytest.raises(ParamValidationError):
+        form["scenario"].resolve(None)
 
 
 FILLED = {"seed": 0, "balancer": "range", "rate": None, "commit": "", "spike_mult": 5}

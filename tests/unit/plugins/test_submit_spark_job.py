@@ -74,6 +74,7 @@ class Submitter:
         """Write the run's fence, and the tables that the job would write."""
         folder = self.world.folder
         folder.write_json(folder.fence, {"events": {"0": 5}})
+        folder.write_json(folder.accounting, {"in_log": 5, "processed_distinct": 5, "lost": 0})
         for name in WRITTEN_TABLES if tables else ():
             folder.table(name).mkdir()
             (folder.table(name) / "part-0.parquet").write_bytes(b"")
@@ -338,7 +339,8 @@ def test_each_new_word_of_the_job_is_recorded_once(tmp_path: Path, garbled: str)
     folder = RunFolder.create("a-run", tmp_path)
     file = folder.path / PROGRESS_FILE
     file.write_text(json.dumps({"step": "telemetry", "done": 0, "of": 1}))  # of an earlier try
-    with shown_progress(folder, "account"):
+    said: list[str] = []
+    with shown_progress(folder, "account", said.append):
         file.write_text(garbled)
         file.write_text(json.dumps({"step": "events", "done": 7, "of": 12}))
         eventually(lambda: len(phases(folder)) > 1, "the first word")
@@ -350,3 +352,4 @@ def test_each_new_word_of_the_job_is_recorded_once(tmp_path: Path, garbled: str)
         ("account", "progress", "landing the log, 7 of 12 tasks"),
         ("account", "progress", "accounting, 0 of 2 tasks"),
     ]
+    assert said == [detail for _, _, detail in phases(folder)]

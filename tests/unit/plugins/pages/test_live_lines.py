@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 from lagbench_airflow.pages.report_app import MOST_BYTES, line_events, read_lines
 
 RUN = "a-run"
-LONG_AGO = 3600.0
 
 
 @pytest.fixture
@@ -113,37 +111,6 @@ def test_a_run_that_nobody_follows_is_over(folder: Path) -> None:
     make_stale(folder)
 
     assert [event["event"] for event in seen(folder)] == ["lines", "over"]
-
-
-@pytest.mark.parametrize(
-    ("phases", "over", "failure"),
-    [
-        ([("bench_up", "failed", LONG_AGO)], True, "bench_up: no Java"),
-        ([("bench_up", "failed", 0.0)], False, ""),
-        ([("bench_up", "failed", LONG_AGO), ("bench_up", "started", LONG_AGO)], False, ""),
-        (
-            [("create_topics", "failed", LONG_AGO), ("bench_down", "finished", 0.0)],
-            True,
-            "create_topics: no Java",
-        ),
-        ([("bench_up", "finished", LONG_AGO)], False, ""),
-        ([], False, ""),
-    ],
-)
-def test_a_run_that_ended_before_its_follower_says_why(
-    folder: Path, phases: list[tuple[str, str, float]], over: bool, failure: str
-) -> None:
-    """Its last phase failed and was not tried again, or took the bench down."""
-    entries = [
-        {"at": time.time_ns() - round(ago * 1e9), "name": name, "state": state, "detail": "no Java"}
-        for name, state, ago in phases
-    ]
-    (folder / "phases.jsonl").write_text("".join(json.dumps(one) + "\n" for one in entries))
-
-    reading = read_lines(RUN, 0)
-
-    assert (reading.is_over, reading.failure) == (over, failure)
-    assert json.loads(reading.as_json())["failure"] == failure
 
 
 def test_a_phase_that_failed_is_told_after_the_last_line(folder: Path) -> None:

@@ -20,6 +20,7 @@ from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 from lagbench.project import PROJECT_ROOT
 from lagbench_airflow.links import ReportLink, public_prefix
 from lagbench_airflow.pages import report_app as live_page
+from lagbench_airflow.pages.airflow_runs import AirflowRun
 from lagbench_airflow.pages.report_app import report_app
 
 from airflow.sdk.execution_time.xcom import XCom  # isort: skip
@@ -190,9 +191,46 @@ def test_a_dag_run_without_a_folder_says_so(runs: Path, dag_run: str, looks_agai
     assert ("http-equiv" in page.text) is looks_again
 
 
+REFUSED = {"plan_cell": "conf: seed = <x> is not allowed"}
+
+
+@pytest.mark.parametrize(
+    ("run", "phase", "shown"),
+    [
+        (AirflowRun(True, False, REFUSED), None, "seed = &lt;x&gt; is not allowed"),
+        (AirflowRun(True, False, {}), None, "No task failed"),
+        (AirflowRun(True, True, {"bench_up": "?"}), "failed", "no Java"),
+        (AirflowRun(True, True, {}), "finished", "No task failed"),
+        (AirflowRun(False, True, {"bench_up": "?"}), "failed", "starting the bench"),
+        # Cleared: the folder, and its report, are of the earlier try.
+        (AirflowRun(False, False, {}), None, "plan_cell"),
+    ],
+)
+def test_a_run_without_a_page_of_its_own_says_how_it_stands(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, run: AirflowRun, phase: str | None, shown: str
+) -> None:
+    """It looks again as long as Airflow works on it, and then names what failed; a night, too."""
+    monkeypatch.setattr(live_page, "airflow_run", lambda *_: run)
+    if phase is not None:
+        (runs / "a-run" / "report.html").unlink()
+        line = {"at": 1, "name": "bench_up", "state": phase, "detail": "no Java"}
+        (runs / "a-run" / "phases.jsonl").write_text(f"{json.dumps(line)}\n")
+
+    for dag_id, made_by in (
+        ("scenario_run", DAG_RUN),
+        ("daily_spike_rehearsal", f"rehearsal__{DAG_RUN}"),
+    ):
+        (runs / "a-run" / "conf.json").write_text(json.dumps({"dag_run": made_by}))
+        page = client().get(f"/report/{dag_id}/{DAG_RUN}")
+        assert page.status_code == 200
+        assert shown in page.text
+        assert ("http-equiv" in page.text) is not run.has_ended
+
+
 def test_the_live_page_runs_its_own_scripts_alone(runs: Path) -> None:
     """Its policy names each inline script and style by its digest, and no other origin."""
     (runs / "a-run" / "report.html").unlink()
+    (runs / "a-run" / "live.jsonl").write_text("")
 
     page = client().get(f"/report/scenario_run/{DAG_RUN}")
 

@@ -1,0 +1,91 @@
+"""Read from Airflow's database how far a Dag run is, and why it ended; for the API server alone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
+from airflow.models.xcom import XComModel
+from airflow.utils.session import create_session
+from airflow.utils.state import TaskInstanceState
+from sqlalchemy import or_, select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from lagbench_airflow.run_lookup import (
+    NIGHTLY_DAG,
+    REHEARSAL_PREFIX,
+    RETRY_MARK,
+    SCENARIO_DAG,
+)
+from lagbench_airflow.task_life import REFUSED
+
+log = logging.getLogger(__name__)
+
+PLAN_TASK = "plan_cell"
+_SAY_NOTHING_NEW = ("slo_gate", "require_verdict", "rehearse")
+"""Tasks that fail because another one has."""
+
+
+@dataclass(frozen=True, slots=True)
+class AirflowRun:
+    """A Dag run as Airflow knows it."""
+
+    has_ended: bool
+    is_planned: bool
+    """Its task ``plan_cell`` has succeeded, since the run was last cleared."""
+    problems: Mapping[str, str]
+    """Why a task failed, by its name; empty: none did."""
+
+
+def airflow_run(dag_id: str, dag_run: str) -> AirflowRun | None:
+    """Return the Dag run, for a night its last rehearsal.
+
+    None: Airflow has no such run, or its database no answer; the run folder is then all there is.
+    """
+    try:
+        with create_session() as session:
+            return _found(session, dag_id, dag_run)
+    except SQLAlchemyError as error:
+        log.warning("no answer from Airflow's database: %s", type(error).__name__)
+        return None
+
+
+def _found(session: Session, dag_id: str, dag_run: str) -> AirflowRun | None:
+    newest = select(DagRun).order_by(DagRun.id.desc()).limit(1)
+    run = None
+    if dag_id == NIGHTLY_DAG:
+        name = f"{REHEARSAL_PREFIX}{dag_run}"
+        again = DagRun.run_id.startswith(f"{name}{RETRY_MARK}", autoescape=True)
+        triggered = (DagRun.dag_id == SCENARIO_DAG, or_(DagRun.run_id == name, again))
+        run = session.scalar(newest.where(*triggered))
+    if run is None:
+        run = session.scalar(newest.where(DagRun.dag_id == dag_id, DagRun.run_id == dag_run))
+    if run is None:
+        return None
+    of_run = (TaskInstance.dag_id == run.dag_id, TaskInstance.run_id == run.run_id)
+    tasks = session.scalars(select(TaskInstance).where(*of_run)).all()
+    refusal = (XComModel.task_id == PLAN_TASK, XComModel.key == REFUSED)
+    told = select(XComModel.value).where(XComModel.dag_run_id == run.id, *refusal)
+    planned = {task.task_id for task in tasks if task.state == TaskInstanceState.SUCCESS}
+    return AirflowRun(
+        has_ended=run.state in ("success", "failed"),
+        is_planned=PLAN_TASK in planned,
+        problems=_problems(tasks, session.scalar(told)),
+    )
+
+
+def _problems(tasks: Sequence[TaskInstance], told: object) -> dict[str, str]:
+    problems = {}
+    for task in tasks:
+        if task.state != TaskInstanceState.FAILED or task.task_id in _SAY_NOTHING_NEW:
+            continue
+        problems[task.task_id] = "its log says why"
+        if task.start_date is None:
+            problems[task.task_id] = "it never started: it waited too long in Airflow's queue"
+        if task.task_id == PLAN_TASK and told is not None:
+            problems[task.task_id] = str(told)
+    return problems
