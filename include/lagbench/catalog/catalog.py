@@ -126,11 +126,9 @@ def load_scenario(
     data = _with_overrides(file, overrides or {})
     if limits is not None:
         is_known = not is_path(str(name_or_path)) or str(name_or_path) in limits.names
-        limits.require_fields(
-            data,
-            _with_overrides(file, limits.overrides) if is_known else {},
-            lambda field, given: resolved(field, path.parent / given),
-        )
+        own = _with_overrides(file, limits.overrides) if is_known else {}
+        limits.require_fields(data, own, lambda field, given: resolved(field, path.parent / given))
+        limits = limits.with_policies_of(own)
     profile = data.get("profile")
     if isinstance(profile, Mapping) and profile.get("kind") == "trace":
         data["profile"] = _with_points(profile, path)

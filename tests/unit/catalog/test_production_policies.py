@@ -117,3 +117,33 @@ def test_a_conf_of_a_dag_names_no_policy_by_path_through_a_scenario(tmp_path: Pa
         checked_cell("hello", overrides={"policy": str(path)}, limits=ConfLimits({}))
 
     assert refused.value.where == "conf"
+
+
+@pytest.mark.parametrize("field", ["policy", "actions", "second_group"])
+def test_a_file_of_the_catalog_may_name_a_policy_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str
+) -> None:
+    """The deployer wrote both. The same path in a conf, or in a file that a conf names, is none."""
+    policy = str(production(tmp_path))
+    own: dict[str, Any] = {
+        "policy": policy,
+        "actions": [{"kind": "swap_policy", "at_seconds": 5, "policy": policy}],
+        "second_group": {"policy": policy, "consumer": {}, "slos": {}},
+    }
+    scenarios = tmp_path / "catalog" / "scenarios"
+    scenarios.mkdir(parents=True)
+    monkeypatch.setenv("LAGBENCH_CATALOG", str(tmp_path / "catalog"))
+    mine(tmp_path, policy="lag-hello").rename(scenarios / "plain.yaml")
+    stranger = mine(tmp_path, **{"policy": "lag-hello", field: own[field]})
+    (scenarios / "mine.yaml").write_bytes(stranger.read_bytes())
+    limits = ConfLimits({})
+
+    assert "orders-so" in [name for name, _ in checked_cell("mine", limits=limits).policies]
+    for scenario, overrides in (
+        ("plain", {field: yaml.safe_dump(own[field], default_flow_style=True)}),
+        (str(stranger), {}),
+        ("mine", {field: yaml.safe_dump(own[field]).replace("orders-so", "other-so")}),
+    ):
+        with pytest.raises(WrongInput) as refused:
+            checked_cell(scenario, overrides=overrides, limits=limits)
+        assert refused.value.where == "conf"
