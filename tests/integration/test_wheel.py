@@ -21,7 +21,7 @@ BUILD = (UV, "build", "--quiet", "--no-build-isolation", "--python", sys.executa
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build both wheels, each from an sdist, install them beside this environment's libraries; return the command."""
+    """Build both wheels from sdists, install them beside our libraries; return the command."""
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
     tracked = subprocess.run(

@@ -9,6 +9,8 @@ from rich.text import Text
 from lagbench.adapters.runs.run_folder import RunFolder, RunSummary
 from lagbench.cli.terminal import Terminal
 from lagbench.cli.watched_run import is_in_progress
+from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.observed_words import seen_in_words
 from lagbench.core.verdict.in_words import in_words
 from lagbench.core.verdict.verdict import Verdict, exit_code
 from lagbench.errors import ExitCode, NotReady
@@ -62,7 +64,8 @@ def print_runs(console: Terminal, runs: Sequence[RunSummary]) -> None:
         return
     rows = []
     for run in runs:
-        cells = (run.run_id, run.verdict, run.policy, instant(run.created_at), run.scenario)
+        verdict = run.verdict and run.verdict.replace("_", " ")
+        cells = (run.run_id, verdict, run.policy, instant(run.created_at), run.scenario)
         every = (*cells, run.seed, run.fidelity)
         rows.append(tuple("–" if cell is None else str(cell) for cell in every))
     widths = console.fitting(_LIST_COLUMNS, rows, _LEAST_COLUMNS)
@@ -82,12 +85,7 @@ def print_verdict(console: Terminal, folder: RunFolder) -> ExitCode:
     verdict = _verdict_of(folder)
     for reason in verdict.invalid:
         console.print(Text(f"invalid: {reason}", style="bold yellow"))
-    rows = [
-        (Text(*_MARKS[slo.status]), slo.title, slo.threshold, slo.value_text)
-        for slo in verdict.slos
-    ]
-    headings, title = ("", "SLO", "threshold", "value"), f"verdict of {folder.reference}"
-    console.table(headings, rows, title=title, right=("value",))
+    _print_slos(console, folder, verdict)
     explained = [slo for slo in verdict.slos if slo.status in ("fail", "undetermined")]
     for slo in explained:
         mark, colour = _MARKS[slo.status]
@@ -96,8 +94,8 @@ def print_verdict(console: Terminal, folder: RunFolder) -> ExitCode:
         if group.accounting.exists():
             _print_counts(console, group)
     mark, colour = _MARKS[verdict.status]
-    console.print(Text(f"{mark} {verdict.status.upper()}", style=f"bold {colour}"))
-    sentences = in_words(verdict)
+    console.print(Text(f"{mark} {verdict.label.upper()}", style=f"bold {colour}"))
+    sentences = (*_seen(folder), *in_words(verdict))
     for sentence in sentences:
         console.print(f"  {sentence}")
     shown = " ".join((*(slo.reason for slo in explained), *sentences)).lower()
@@ -111,6 +109,25 @@ def print_verdict(console: Terminal, folder: RunFolder) -> ExitCode:
     if folder.report.exists():
         console.say(f"report: {folder.report}")
     return exit_code(verdict)
+
+
+def _print_slos(console: Terminal, folder: RunFolder, verdict: Verdict) -> None:
+    """Print the table, unless nothing in it was judged."""
+    if verdict.status == "not_judged":
+        return
+    rows = [
+        (Text(*_MARKS[slo.status]), slo.title, slo.threshold, slo.value_text)
+        for slo in verdict.slos
+    ]
+    headings, title = ("", "SLO", "threshold", "value"), f"verdict of {folder.reference}"
+    console.table(headings, rows, title=title, right=("value",))
+
+
+def _seen(folder: RunFolder) -> tuple[str, ...]:
+    """Return what an observation saw; nothing of a run that could not be measured."""
+    if not folder.measures.exists():
+        return ()
+    return seen_in_words(folder.read_model(folder.measures, Measures))
 
 
 def _verdict_of(folder: RunFolder) -> Verdict:

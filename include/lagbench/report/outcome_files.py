@@ -12,6 +12,8 @@ from markupsafe import Markup
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.live.live_line import LiveCell, LiveLine, LivePhase, decode_line
+from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.observed_words import seen_in_words
 from lagbench.core.verdict.in_words import summary
 from lagbench.core.verdict.slo import SloResult
 from lagbench.core.verdict.verdict import Verdict
@@ -34,7 +36,10 @@ def write_junit(folder: RunFolder) -> Path:
     verdict = folder.read_model(folder.verdict, Verdict)
     folder.write_text(folder.junit, junit_xml(verdict))
     manifest = folder.read_json(folder.manifest) if folder.manifest.exists() else {}
-    folder.write_text(SUMMARY, summary(verdict, manifest))
+    seen: tuple[str, ...] = ()
+    if folder.measures.exists():
+        seen = seen_in_words(folder.read_model(folder.measures, Measures))
+    folder.write_text(SUMMARY, summary(verdict, manifest, seen))
     return folder.junit
 
 
@@ -43,7 +48,7 @@ def junit_xml(verdict: Verdict) -> str:
 
     A run that is undetermined although no SLO is (end state), or that is invalid, has one more
     testcase, ``run``, with an error that gives the reason: JUnit must not show a pass. Notes are
-    the suite's output.
+    the suite's output, and so is why nothing was judged.
     """
     counts = {
         "tests": len(verdict.slos),
@@ -53,6 +58,8 @@ def junit_xml(verdict: Verdict) -> str:
     }
     is_hidden = verdict.status == "undetermined" and not counts["errors"]
     reported = verdict.invalid or (verdict.reasons if is_hidden else ())
+    if verdict.status == "not_judged":
+        reported = ()
     if reported:
         counts["tests"] += 1
         counts["errors"] += 1
@@ -63,8 +70,9 @@ def junit_xml(verdict: Verdict) -> str:
     if reported:
         case = ET.SubElement(suite, "testcase", {"classname": verdict.run_id, "name": "run"})
         ET.SubElement(case, "error", {"message": _clean("; ".join(reported))})
-    if verdict.notes:
-        ET.SubElement(suite, "system-out").text = _clean("\n".join(verdict.notes))
+    output = (*(verdict.reasons if verdict.status == "not_judged" else ()), *verdict.notes)
+    if output:
+        ET.SubElement(suite, "system-out").text = _clean("\n".join(output))
     ET.indent(suite)
     return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 

@@ -17,6 +17,7 @@ from markupsafe import Markup
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.measures.observed_words import seen_in_words
 from lagbench.core.simulation.prediction import Residual, RunPrediction, residuals
 from lagbench.core.verdict.in_words import in_words
 from lagbench.core.verdict.slo import SloStatus
@@ -71,6 +72,11 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
     script, style = f"{scripts()}\n{START}", styles()
     manifest = folder.read_json(folder.manifest) if folder.manifest.exists() else {}
     prediction, check = read_prediction(folder), folder.path / POLICY_CHECK_FILE
+    shown = [  # of what an observation neither measured nor judged there is nothing to say
+        slo
+        for slo in verdict.slos
+        if measures.observation is None or slo.status != "not_judged" or slo.value is not None
+    ]
     return templates.get_template("report.html.j2").render(
         m=measures,
         verdict=verdict,
@@ -80,9 +86,9 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         prediction=prediction,
         residuals=_residuals(prediction, measures),
         gate_class=GATE_CLASSES,
-        slos=sorted(verdict.slos, key=lambda slo: STATUSES.index(slo.status)),
+        slos=sorted(shown, key=lambda slo: STATUSES.index(slo.status)),
         tiles=tiles(measures, verdict),
-        sentences=in_words(verdict),
+        sentences=(*seen_in_words(measures), *in_words(verdict)),
         knows_rebalances=knows_rebalances(measures),
         named=NAMED,
         next_steps=next_steps(
@@ -257,7 +263,7 @@ def tiles(measures: Measures, verdict: Verdict) -> list[Tile]:
     for name, note in _SHOWN.items():
         value, slo = _value(name, measures), slos.get(name)
         if name == "flips" and measures.scaling.max_replicas is None:
-            found.append(Tile("–", NAMED[name].title, "the replicas were not observed"))
+            found.append(Tile("–", NAMED[name].title, "not measured: no --deployment"))
             continue
         is_judged = slo is not None and slo.status != "not_judged"
         limit, status = (slo.threshold, slo.status) if slo and is_judged else ("", "not_judged")

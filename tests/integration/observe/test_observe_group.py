@@ -136,7 +136,7 @@ def test_members_that_join_and_leave_are_reported_and_nothing_is_written(
     observer.wait_members(lambda members: members == 1)
     observer.process.send_signal(signal.SIGINT)
     code, output = observer.end()
-    assert code == 4, output  # nothing has a limit that commits alone can judge
+    assert code == 0, output  # no limit was set
     with KafkaAdmin(servers) as admin:
         assert (admin.topic_names(""), admin.group_ids("")) == (topics_before, groups_before)
     folder = observer.folder
@@ -145,7 +145,8 @@ def test_members_that_join_and_leave_are_reported_and_nothing_is_written(
     assert measures.accounting_level == "commits"
     assert measures.validity.is_valid
     assert not measures.doubts
-    assert verdict.reasons[0].startswith("judged without: ")
+    assert verdict.status == "not_judged"
+    assert "1 members" in output  # without a terminal it says every few seconds what it reads
     joined = [e for e in measures.rebalances.episodes if e.members_after > e.members_before]
     left = [e for e in measures.rebalances.episodes if e.members_after < e.members_before]
     assert joined
@@ -216,7 +217,7 @@ def test_a_killed_observer_leaves_no_process_behind(
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert Verdict.model_validate(_json(observer.folder / "verdict.json")).status == "undetermined"
+    assert Verdict.model_validate(_json(observer.folder / "verdict.json")).status == "not_judged"
     assert (observer.folder / "junit.xml").is_file()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lagbench.core.verdict.slo import CLAIM, SloResult
@@ -17,6 +17,8 @@ _MARKS = {"pass": "✓", "fail": "✗", "undetermined": "?", "not_judged": "·"}
 
 def in_words(verdict: Verdict) -> tuple[str, ...]:
     """Return one to four sentences: the status with its margin, what to do, what was not asked."""
+    if verdict.status == "not_judged":
+        return tuple(f"{one[:1].upper()}{one[1:]}." for one in verdict.reasons)
     return tuple(_sentences(verdict))
 
 
@@ -72,10 +74,11 @@ def _closest(judged: list[SloResult]) -> str:
     return f"; the closest: {slo.title} {slo.value_text} of {slo.threshold} ({left})"
 
 
-def summary(verdict: Verdict, manifest: Mapping[str, Any]) -> str:
+def summary(verdict: Verdict, manifest: Mapping[str, Any], seen: Sequence[str] = ()) -> str:
     """Return the run as a dozen lines of Markdown, for a pull request or a job's page.
 
     :param manifest: of the run, for the names of scenario and policy and the seed.
+    :param seen: what an observation saw, in sentences.
     """
     order = ("fail", "undetermined", "pass")
     judged = sorted(
@@ -89,9 +92,9 @@ def summary(verdict: Verdict, manifest: Mapping[str, Any]) -> str:
         rows.append(f"| | {len(judged) - _ROWS} more | | |")
     named = f"{manifest.get('scenario')} with {manifest.get('policy')}, seed {manifest.get('seed')}"
     lines = [
-        f"### {_MARKS[verdict.status]} {verdict.status.upper()}: {named}",
+        f"### {_MARKS[verdict.status]} {verdict.label.upper()}: {named}",
         "",
-        " ".join((*in_words(verdict), *verdict.invalid)),
+        " ".join((*seen, *in_words(verdict), *verdict.invalid)),
         "",
         "| | SLO | limit | value |",
         "|---|---|---|---|",

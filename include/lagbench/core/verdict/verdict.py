@@ -11,7 +11,8 @@
   not: a policy that was not in force is not blamed, and messages that were lost stay lost.
 * Not drained, not stable, an empty log, an accounting that contradicts itself
   (``measures/checks.py``), a doubt, or a measure missing for a judged SLO: ``undetermined``, never
-  ``pass``. So is a run without a judged SLO, and one without the result of a check (``CHECKS``).
+  ``pass``. So is a rehearsal without a judged SLO, and one without the result of a check
+  (``CHECKS``). An observation without a judged SLO only reports: ``not_judged``.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ from lagbench.errors import ExitCode
 NAMED_STRANGERS = 5
 CHECKS = ("rebalance_count_check", "reconcile_check")
 """The tasks of a run whose results its verdict reads."""
-VerdictStatus = Literal["pass", "fail", "undetermined"]
+VerdictStatus = Literal["pass", "fail", "undetermined", "not_judged"]
+"""``not_judged``: an observation without a limit, which only reports."""
 
 
 class Verdict(MeasureModel):
@@ -58,6 +60,11 @@ class Verdict(MeasureModel):
     slos: tuple[SloResult, ...]
     judged: Mapping[str, str] = Field(default_factory=dict)
     """Digests of the files that it rests on, by name; empty: an older version wrote it."""
+
+    @property
+    def label(self) -> str:
+        """The status, as a reader sees it."""
+        return self.status.replace("_", " ")
 
     @property
     def deciding(self) -> tuple[str, ...]:
@@ -101,7 +108,7 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
         *(doubt.text for doubt in measures.doubts),
         *_unsettled(measures),
     ]
-    if not judged:
+    if not judged and measures.observation is None:
         open_ends.append("nothing was judged: no SLO with a limit applies to this load")
     status: VerdictStatus = "pass"
     reasons = [f"all {judged} judged SLOs hold"]
@@ -110,6 +117,9 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
     elif not measures.validity.is_valid or open_ends or unsure:
         status, reasons = "undetermined", [*invalid, *open_ends, *unsure]
     without = _judged_without(results, measures)
+    if not judged and measures.observation is not None:
+        nothing = "nothing was judged: no limit was set, for example --set slos.drain_seconds=60"
+        status, reasons, without = "not_judged", [nothing, *invalid, *open_ends], ()
     return Verdict(
         run_id=measures.run_id,
         status=status,
@@ -128,6 +138,7 @@ def exit_code(verdict: Verdict) -> ExitCode:
         "pass": ExitCode.PASS,
         "fail": ExitCode.SLO_FAILED,
         "undetermined": ExitCode.UNDETERMINED,
+        "not_judged": ExitCode.PASS,
     }[verdict.status]
 
 
