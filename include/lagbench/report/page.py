@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import shlex
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
@@ -25,7 +27,7 @@ from lagbench.core.verdict.verdict import Verdict
 from lagbench.report.next_steps import next_steps
 from lagbench.report.series import RunSeries, data_block, read_series
 from lagbench.results.gate import read_record
-from lagbench.results.observed_run import POLICY_CHECK_FILE
+from lagbench.results.observed_run import POLICY_CHECK_FILE, REPLAY_FILE
 from lagbench.results.run_prediction import read_prediction
 
 UNKNOWN = "–"
@@ -72,6 +74,10 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
     script, style = f"{scripts()}\n{START}", styles()
     manifest = folder.read_json(folder.manifest) if folder.manifest.exists() else {}
     prediction, check = read_prediction(folder), folder.path / POLICY_CHECK_FILE
+    steps = next_steps(measures, verdict, manifest.get("conf") or {}, is_second=folder.is_second)
+    replay = folder.path / REPLAY_FILE
+    if measures.observation is not None and replay.exists():  # the last step rehearses the load
+        steps[-1] = replace(steps[-1], command=shlex.join(["lagbench", "run", str(replay)]))
     shown = [  # of what an observation neither measured nor judged there is nothing to say
         slo
         for slo in verdict.slos
@@ -91,9 +97,7 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         sentences=(*seen_in_words(measures), *in_words(verdict)),
         knows_rebalances=knows_rebalances(measures),
         named=NAMED,
-        next_steps=next_steps(
-            measures, verdict, manifest.get("conf") or {}, is_second=folder.is_second
-        ),
+        next_steps=steps,
         links=_waterfall(measures),
         manifest=_flat(manifest),
         policy=folder.read_text(folder.policy) if folder.policy.exists() else "",
@@ -266,6 +270,8 @@ def tiles(measures: Measures, verdict: Verdict) -> list[Tile]:
             found.append(Tile("–", NAMED[name].title, "not measured: no --deployment"))
             continue
         is_judged = slo is not None and slo.status != "not_judged"
+        if measures.observation is not None and value == UNKNOWN and not is_judged:
+            continue
         limit, status = (slo.threshold, slo.status) if slo and is_judged else ("", "not_judged")
         found.append(Tile(value, NAMED[name].title, note(measures), limit, status))
     return sorted(found, key=lambda tile: tile.status == "not_judged")

@@ -398,7 +398,13 @@ def test_the_report_shows_the_group_its_policy_and_no_accounting(tmp_path: Path)
     }
     (folder.path / "policy_check.json").write_text(json.dumps(check))
     page = write_report(folder).read_text()
-    for shown in ("group shop, observed", "15.00 (HPA sync", "shop: accepted, nothing found."):
+    replay = f"<code>lagbench run {folder.path / REPLAY_FILE}</code>"
+    for shown in (
+        replay,
+        "group shop, observed",
+        "15.00 (HPA sync",
+        "shop: accepted, nothing found.",
+    ):
         assert shown in page
     assert "Accounting by identity" not in page
     assert "cannot run" not in page
