@@ -53,7 +53,7 @@ def _replicas(measures: Measures) -> str:
         return "Replicas, flips, pod time: not measured (--target and --deployment name the pods)."
     changes, time = _text("replica_changes", measures), _text("pod_minutes", measures)
     return (
-        f"At most {scaling.max_replicas} replicas, {changes} changes of them, "
+        f"At most {scaling.max_replicas} replicas with {changes} changes, "
         f"{_text('flips', measures)}, {time}."
     )
 
