@@ -237,7 +237,7 @@ def reading_text(newest: Mapping[str, Record], *, now: int) -> str:
             total = found.total if is_fresh and found is not None else None
             parts.append((0, f"lag {'–' if total is None else f'{total:,.0f}'}"))
         elif isinstance(sample, GroupSample):
-            text = f"{sample.members} members, {sample.state}"
+            text = f"{sample.members} member{'s' * (sample.members != 1)}, {sample.state}"
             parts.append((1, text if is_fresh else "members –"))
         elif isinstance(sample, ReplicaSample):
             text = f"{sample.ready} of {sample.spec} pods ready"
