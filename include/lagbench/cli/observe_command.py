@@ -200,7 +200,7 @@ def _record(console: Terminal, subject: _Subject, folder: RunFolder, seconds: fl
     try:
         with observer, console.status("observing") as status:
             newest, began = observer.records.newest, time.monotonic()
-            said = began
+            said = -float(LONGEST_SECONDS)  # the first reading is said at once
 
             def show() -> None:
                 nonlocal said
