@@ -20,7 +20,7 @@ class WithProject(build_py):
         project = Path(self.build_lib) / "lagbench" / "_project"
         shutil.rmtree(project, ignore_errors=True)
         for folder in FOLDERS:
-            ignored = shutil.ignore_patterns("__pycache__", "build")
+            ignored = shutil.ignore_patterns("__pycache__", "build", "*.egg-info")
             shutil.copytree(folder, project / folder, ignore=ignored)
         shutil.copy("requirements.txt", project)
 

@@ -10,11 +10,12 @@ from typing import Any
 from airflow.sdk import Variable
 
 from lagbench import project
+from lagbench.adapters.clean_up import clear_cluster, remove_everything
 from lagbench.adapters.kafka.kafka_admin import BROKER_DEFAULT, TopicSpec
 from lagbench.adapters.kube.cluster_check import check_cluster, ready_namespace
 from lagbench.adapters.kube.cluster_lease import HOLDER_NAME, ClusterLease, new_holder
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.workloads import bring_back, clear_cluster, remove_everything
+from lagbench.adapters.kube.workloads import bring_back
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.topic_copies import keep_evidence
 from lagbench.core.cluster.lease import longest_run_seconds

@@ -18,9 +18,10 @@ from pathlib import Path
 
 import yaml
 
+from lagbench.adapters.clean_up import ON_A_CLUSTER
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.workloads import ON_A_CLUSTER, WORKLOADS
+from lagbench.adapters.kube.workloads import WORKLOADS
 from lagbench.catalog.catalog import checked_cell
 from lagbench.core.cluster.lease import LEASE
 from lagbench.core.scenario.run_names import LAG_SCALER, NAMESPACE, RUN_ID_LABEL

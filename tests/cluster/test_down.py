@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from lagbench.adapters.clean_up import ON_A_CLUSTER
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
 from lagbench.adapters.kube.kube import Kube
-from lagbench.adapters.kube.workloads import ON_A_CLUSTER, WORKLOADS
+from lagbench.adapters.kube.workloads import WORKLOADS
 from lagbench.core.cluster.lease import LEASE
 from lagbench.core.scenario.run_names import (
     NAMESPACE,

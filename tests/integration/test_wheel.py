@@ -5,6 +5,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,12 @@ from lagbench.project import PROJECT_ROOT
 pytestmark = pytest.mark.slow
 
 UV = Path(sys.executable).with_name("uv")
+BUILD = (UV, "build", "--quiet", "--no-build-isolation", "--python", sys.executable)
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build both wheels, install them beside this environment's libraries; return the command."""
+    """Build both wheels from sdists, install them beside our libraries; return the command."""
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
     tracked = subprocess.run(
@@ -33,9 +35,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         target = source / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes((PROJECT_ROOT / name).read_bytes())
-    options = ("--wheel", "--no-build-isolation", "--python", sys.executable, "-o", folder)
     for project in (source, source / "plugins"):
-        subprocess.run([UV, "build", "--quiet", *options, project], check=True)
+        subprocess.run([*BUILD, "-o", folder, project], check=True)
     # A venv usually lies in a project of its user's, which is no checkout of lagbench.
     (folder / "pyproject.toml").write_text("[project]\nname = 'mine'\nversion = '1'\n")
     venv.create(folder / "venv", with_pip=False)
@@ -54,6 +55,17 @@ def said(installed: Path, folder: Path, *arguments: str) -> str:
         [installed, *arguments], cwd=folder, env=outside, capture_output=True, text=True, check=True
     )
     return done.stdout
+
+
+def test_an_sdist_builds_the_same_wheels(installed: Path, tmp_path: Path) -> None:
+    """As a checkout does, file by file."""
+    folder = installed.parents[2]
+    for project in (folder / "source", folder / "source" / "plugins"):
+        subprocess.run([*BUILD, "--wheel", "-o", tmp_path, project], check=True)
+
+    for path in tmp_path.glob("*.whl"):
+        with zipfile.ZipFile(path) as direct, zipfile.ZipFile(folder / path.name) as built:
+            assert sorted(built.namelist()) == sorted(direct.namelist())
 
 
 def test_the_catalog_is_in_it(installed: Path, tmp_path: Path) -> None:

@@ -29,14 +29,14 @@ from lagbench.catalog.own_consumers import with_own_files
 from lagbench.catalog.scenario_errors import require_numbers, wrong_file
 from lagbench.catalog.strict_yaml import parse_mapping, parse_yaml, read_bytes, read_text
 from lagbench.core.cluster.policy_manifest import check_actions
+from lagbench.core.object_meta import left_out
 from lagbench.core.policy.policy import (
-    POLICY_VERSIONS,
     Policy,
     check_fit,
     check_policy,
-    is_policy,
     require_one_start,
 )
+from lagbench.core.policy.review.policy_file import policies_of, title_of
 from lagbench.core.scenario.actions import MOST_PARTITIONS, SwapPolicy
 from lagbench.core.scenario.conf_limits import ConfLimits
 from lagbench.core.scenario.event_stream import poisoned_seqs
@@ -51,6 +51,8 @@ from lagbench.errors import WrongInput
 from pod_program.shown import HIDDEN, looks_secret, shown
 
 SETTING = "--set"
+LEFT_OUT = "# left out of your file, as a cluster wrote it:"
+"""Begins a run folder's copy of a policy that was read from a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +129,9 @@ def load_scenario(
     data = _with_overrides(file, overrides or {})
     if limits is not None:
         is_known = not is_path(str(name_or_path)) or str(name_or_path) in limits.names
-        limits.require_fields(
-            data,
-            _with_overrides(file, limits.overrides) if is_known else {},
-            lambda field, given: resolved(field, path.parent / given),
-        )
+        own = _with_overrides(file, limits.overrides) if is_known else {}
+        limits.require_fields(data, own, lambda field, given: resolved(field, path.parent / given))
+        limits = limits.with_policies_of(own)
     profile = data.get("profile")
     if isinstance(profile, Mapping) and profile.get("kind") == "trace":
         data["profile"] = _with_points(profile, path)
@@ -275,18 +275,21 @@ def load_policy(name_or_path: str | Path) -> Policy:
 def _read_policy(path: Path) -> tuple[Policy, str]:
     """Return the one policy of a file, and its text for a run folder."""
     where, text = str(path), read_text(path)
-    objects = parse_objects(text, where=where)
-    policies = [item for item in objects if is_policy(item)]
-    if len(policies) != 1:
-        kinds = [item.get("kind") if isinstance(item, dict) else item for item in objects]
-        value, allowed = (kinds[0] if len(kinds) == 1 else kinds), " or ".join(POLICY_VERSIONS)
-        raise WrongInput(where=where, field="kind", value=value, allowed=f"one {allowed}")
+    _, policies = policies_of(parse_objects(text, where=where), where=where)
+    if len(policies) > 1:
+        value = ", ".join(map(title_of, policies))
+        allowed = "one policy: a run scales one group. Put the one that you mean into its own file"
+        raise WrongInput(where=where, field="documents", value=value, allowed=allowed)
     checked = check_policy(policies[0], where=where)
     try:
         is_plain = yaml.safe_load(text) == checked.manifest
     except (yaml.YAMLError, ValueError):
         is_plain = False
-    return checked, text if is_plain else yaml.safe_dump(dict(checked.manifest), sort_keys=False)
+    if is_plain:
+        return checked, text
+    gone = ", ".join(left_out(policies[0], checked.manifest))
+    word = f"{LEFT_OUT} {gone}\n" if gone else ""
+    return checked, word + yaml.safe_dump(dict(checked.manifest), sort_keys=False)
 
 
 def checked_cell(

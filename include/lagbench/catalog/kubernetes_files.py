@@ -96,9 +96,25 @@ for _name in ("bool", "int", "float"):
 def parse_objects(text: str, *, where: str, is_private: bool = False) -> list[Any]:
     """Return the documents as kubectl would send them, the items of a List one by one."""
     found = parse_documents(
-        text.removeprefix("\ufeff"), where=where, loader=_KubernetesLoader, is_private=is_private
+        _documents(text.removeprefix("\ufeff")),
+        where=where,
+        loader=_KubernetesLoader,
+        is_private=is_private,
     )
     return [item for document in found for item in _items(document)]
+
+
+def _documents(text: str) -> str:
+    """Return several JSON objects in a row, which kubectl also takes, as documents of YAML."""
+    decoder, rest, objects = json.JSONDecoder(), text.strip(), list[str]()
+    while rest.startswith("{"):
+        try:
+            _, end = decoder.raw_decode(rest)
+        except ValueError:
+            return text
+        objects.append(rest[:end])
+        rest = rest[end:].lstrip()
+    return "\n---\n".join(objects) if len(objects) > 1 and not rest else text
 
 
 def _items(document: Any) -> list[Any]:

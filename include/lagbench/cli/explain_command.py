@@ -137,17 +137,16 @@ def _read_spec(name: str, bootstrap_servers: str | None) -> ScaledObjectSpec:
     from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
     from lagbench.core.keda.triggers.trigger_authentication import is_unknown
     from lagbench.core.policy.policy import Policy, refuse_broken_triggers
-    from lagbench.core.policy.review.policy_file import target_environment
+    from lagbench.core.policy.review.policy_file import target_environment, title_of
 
     def mapping(value: object) -> dict[str, Any]:
         return value if isinstance(value, dict) else {}
 
     where, documents = read_objects([name])
-    found: dict[str, Any] | None = next(
-        (each for each in documents if mapping(each).get("kind") == "ScaledObject"), None
-    )
-    if found is None:
-        refuse("kind", "none", "one ScaledObject", where=where)
+    scaled = [each for each in documents if mapping(each).get("kind") == "ScaledObject"]
+    if len(scaled) != 1:
+        refuse("kind", ", ".join(map(title_of, scaled)) or "none", "one ScaledObject", where=where)
+    found: dict[str, Any] = scaled[0]
     if bootstrap_servers is not None:
         triggers = mapping(found.get("spec")).get("triggers")
         for trigger in triggers if isinstance(triggers, list) else ():

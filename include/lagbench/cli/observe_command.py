@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import time
 from collections.abc import Mapping
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 5.0, 86_400.0
 _SCENARIO = "observed"
+_LINE_SECONDS, _LINES = 5.0, 60
+"""Without a terminal: a line every 5 s, or about 60 of a long observation."""
 
 
 @dataclass(slots=True)
@@ -74,7 +77,8 @@ def observe(
     """Observe a consumer group that is there, and judge it: no traffic, no pods, no changes.
 
     Kafka needs the right Describe on the group and the topic; Kubernetes get, list and watch.
-    Ctrl-C ends the observation early; the readings until then are judged.
+    Without a limit it only reports, with exit code 0. Ctrl-C ends the observation early; the
+    readings until then are judged.
     """
     from lagbench.cli.verdict_table import print_verdict
     from lagbench.orchestrator.observed_target import (
@@ -84,7 +88,7 @@ def observe(
         require_group,
     )
     from lagbench.report.outcome_files import report_again
-    from lagbench.results.observed_run import complete_run
+    from lagbench.results.observed_run import REPLAY_FILE, complete_run
 
     seconds, limits = _seconds(duration), slo_limits(settings or [])
     console = Terminal()
@@ -107,7 +111,11 @@ def observe(
     _review(console, subject, folder, complete_run(folder))
     report_again(folder)
     console.print()
-    return print_verdict(console, folder)
+    code = print_verdict(console, folder)
+    console.say(
+        f"replay this load: {shlex.join(['lagbench', 'run', str(folder.path / REPLAY_FILE)])}"
+    )
+    return code
 
 
 def _seconds(text: str) -> float:
@@ -149,7 +157,7 @@ def _new_folder(
         scenario=_SCENARIO,
         policy=NO_POLICY if policy is None else str(policy["metadata"]["name"]).replace(".", "-"),
         seed=0,
-        fidelity="processes" if subject.place is None else subject.place.fidelity,
+        fidelity="unknown" if subject.place is None or workload is None else subject.place.fidelity,
         conf={
             "group": subject.group,
             "topic": subject.topic,
@@ -191,8 +199,19 @@ def _record(console: Terminal, subject: _Subject, folder: RunFolder, seconds: fl
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with observer, console.status("observing") as status:
-            newest = observer.records.newest
-            observer.wait(seconds, lambda: status.update(reading_text(newest, now=time.time_ns())))
+            newest, began = observer.records.newest, time.monotonic()
+            said = -float(LONGEST_SECONDS)  # the first reading is said at once
+
+            def show() -> None:
+                nonlocal said
+                now = time.monotonic()
+                done = f"{now - began:.0f} of {seconds:g} s"
+                status.update(f"{done}  {reading_text(newest, now=time.time_ns())}")
+                if not console.is_terminal and now - said >= max(_LINE_SECONDS, seconds / _LINES):
+                    said = now
+                    console.say(f"{done:>14}  {reading_text(newest, now=time.time_ns())}")
+
+            observer.wait(seconds, show)
     except KeyboardInterrupt:
         console.say("stopped early: the readings until now are judged")
     finally:
@@ -218,7 +237,7 @@ def reading_text(newest: Mapping[str, Record], *, now: int) -> str:
             total = found.total if is_fresh and found is not None else None
             parts.append((0, f"lag {'–' if total is None else f'{total:,.0f}'}"))
         elif isinstance(sample, GroupSample):
-            text = f"{sample.members} members, {sample.state}"
+            text = f"{sample.members} member{'s' * (sample.members != 1)}, {sample.state}"
             parts.append((1, text if is_fresh else "members –"))
         elif isinstance(sample, ReplicaSample):
             text = f"{sample.ready} of {sample.spec} pods ready"

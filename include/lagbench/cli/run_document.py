@@ -8,10 +8,11 @@ from typing import Any
 from lagbench.adapters.runs.run_folder import RunFolder, RunSummary
 from lagbench.cli.verdict_table import verdict_of
 from lagbench.core.kubernetes_values import format_instant
-from lagbench.core.measures.measures import NAMED, Measures
+from lagbench.core.measures.measures import NAMED
 from lagbench.core.verdict.in_words import in_words
 from lagbench.core.verdict.verdict import exit_code
 from lagbench.errors import ExitCode
+from lagbench.report.outcome_files import known_measures
 from lagbench.results.gate import read_record
 
 _OF_AN_SLO = {
@@ -44,7 +45,7 @@ def run_document(folder: RunFolder) -> tuple[ExitCode, dict[str, Any]]:
         **{name: manifest.get(name) for name in _OF_A_RUN},
         "verdict": verdict.status,
         "exit_code": int(exit_code(verdict)),
-        "text": in_words(verdict, _measures(folder)),
+        "text": in_words(verdict, known_measures(folder)),
         "is_partial": verdict.is_partial,
         "reasons": verdict.reasons,
         "invalid": verdict.invalid,
@@ -59,18 +60,13 @@ def run_document(folder: RunFolder) -> tuple[ExitCode, dict[str, Any]]:
 
 
 def _of_group(folder: RunFolder) -> dict[str, Any]:
-    found = _measures(folder)
+    found = known_measures(folder)
     measures = None
     if found is not None:
         measures = {name: measure.read(found) for name, measure in NAMED.items()}
     has_counts = folder.accounting.exists()
     counts = folder.read_json(folder.accounting) if has_counts else None
     return {"measures": measures, "accounting": counts}
-
-
-def _measures(folder: RunFolder) -> Measures | None:
-    is_there = folder.measures.exists()
-    return folder.read_model(folder.measures, Measures) if is_there else None
 
 
 def began(created_at: int | None) -> str | None:

@@ -63,7 +63,8 @@ def print_runs(console: Terminal, runs: Sequence[RunSummary]) -> None:
         return
     rows = []
     for run in runs:
-        cells = (run.run_id, run.verdict, run.policy, instant(run.created_at), run.scenario)
+        verdict = run.verdict and run.verdict.replace("_", " ")
+        cells = (run.run_id, verdict, run.policy, instant(run.created_at), run.scenario)
         every = (*cells, run.seed, run.fidelity)
         rows.append(tuple("–" if cell is None else str(cell) for cell in every))
     widths = console.fitting(_LIST_COLUMNS, rows, _LEAST_COLUMNS)
@@ -83,12 +84,7 @@ def print_verdict(console: Terminal, folder: RunFolder) -> ExitCode:
     verdict = verdict_of(folder)
     for reason in verdict.invalid:
         console.print(Text(f"invalid: {reason}", style="bold yellow"))
-    rows = [
-        (Text(*_MARKS[slo.status]), slo.title, slo.limit_text, slo.value_text)
-        for slo in verdict.slos
-    ]
-    headings, title = ("", "SLO", "threshold", "value"), f"verdict of {folder.reference}"
-    console.table(headings, rows, title=title, right=("value",))
+    _print_slos(console, folder, verdict)
     explained = [slo for slo in verdict.slos if slo.status in ("fail", "warn", "undetermined")]
     for slo in explained:
         mark, colour = _MARKS[slo.status]
@@ -112,6 +108,18 @@ def print_verdict(console: Terminal, folder: RunFolder) -> ExitCode:
     if folder.report.exists():
         console.say(f"report: {folder.report}")
     return exit_code(verdict)
+
+
+def _print_slos(console: Terminal, folder: RunFolder, verdict: Verdict) -> None:
+    """Print the table, unless nothing in it was judged."""
+    if verdict.status == "not_judged":
+        return
+    rows = [
+        (Text(*_MARKS[slo.status]), slo.title, slo.limit_text, slo.value_text)
+        for slo in verdict.slos
+    ]
+    headings, title = ("", "SLO", "threshold", "value"), f"verdict of {folder.reference}"
+    console.table(headings, rows, title=title, right=("value",))
 
 
 def verdict_of(folder: RunFolder) -> Verdict:

@@ -42,6 +42,9 @@ _EXPORTED = (
     *("creationTimestamp", "deletionTimestamp", "generation", "managedFields"),
     *("resourceVersion", "selfLink", "uid"),
 )
+_OF_ITS_OLD_HOME = ("finalizers", "ownerReferences")
+"""Of the controllers and owners there: a copy must neither wait for them nor be deleted by them."""
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _SUBDOMAIN_LENGTH, LABEL_LENGTH = 253, 63
@@ -55,11 +58,27 @@ def exported_fields(manifest: Mapping[str, Any]) -> list[str]:
 
 
 def without_export(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the object as its author wrote it, without those fields."""
+    """Return a copy of the object for another place: as its author wrote it, of no owner."""
     kept = {key: value for key, value in manifest.items() if key != "status"}
     if isinstance(metadata := manifest.get("metadata"), Mapping):
-        kept["metadata"] = {k: value for k, value in metadata.items() if k not in _EXPORTED}
+        gone = (*_EXPORTED, *_OF_ITS_OLD_HOME)
+        kept["metadata"] = {k: value for k, value in metadata.items() if k not in gone}
+        notes = metadata.get("annotations")
+        if isinstance(notes, Mapping) and LAST_APPLIED in notes:
+            notes = {key: value for key, value in notes.items() if key != LAST_APPLIED}
+            kept["metadata"] |= {"annotations": notes}
     return kept
+
+
+def left_out(manifest: Mapping[str, Any], kept: Mapping[str, Any]) -> list[str]:
+    """Return the fields of ``manifest`` that its copy ``kept`` lacks."""
+    before, after = manifest.get("metadata"), kept.get("metadata")
+    gone = [key for key in manifest if key not in kept]
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        gone += [f"metadata.{key}" for key in before if key not in after]
+        if LAST_APPLIED in (before.get("annotations") or {}):
+            gone.append(f"metadata.annotations[{LAST_APPLIED}]")
+    return gone
 
 
 def subdomain_problems(name: str) -> Iterator[str]:

@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from subprocess import CompletedProcess
 
+from lagbench.adapters.runs.run_folder import RUNS_DIR_VARIABLE, runs_root
 from lagbench.errors import NotReady
 from lagbench.project import PROJECT_ROOT, STATE_VARIABLE
 from localkube.processes import GroupReaper, end_process, start_tied
@@ -78,7 +79,9 @@ def airflow_environment(state_dir: Path, connections: Mapping[str, str]) -> dict
     # database in the home of the user's own Airflow.
     fixed = {name: connections[name] for name in ("KUBECONFIG", "JAVA_HOME") if name in connections}
     fixed["AIRFLOW_HOME"] = str(home)
-    return {**ours, **os.environ, **fixed, "PATH": path, STATE_VARIABLE: str(state_dir)}
+    # Airflow may run in another folder: of a wheel, that would be the home of other runs.
+    fixed |= {STATE_VARIABLE: str(state_dir), RUNS_DIR_VARIABLE: str(runs_root())}
+    return {**ours, **os.environ, **fixed, "PATH": path}
 
 
 def passwords_file(state_dir: Path) -> Path:

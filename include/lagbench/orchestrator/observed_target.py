@@ -15,6 +15,7 @@ from lagbench.adapters.kube.kube import Kube, Manifest
 from lagbench.adapters.kube.kube_client import ApiDiscovery, log_in
 from lagbench.core.cluster.cluster_settings import EMBEDDED
 from lagbench.core.measures.model import Fidelity
+from lagbench.core.object_meta import LAST_APPLIED
 from lagbench.core.policy.policy import POLICY_VERSIONS
 from lagbench.core.policy.review.cluster_facts import ClusterFacts
 from lagbench.core.scenario.run_names import NAMESPACE
@@ -40,7 +41,6 @@ _BUSY_SECONDS = 120.0
 """A hundred members that join 2,000 partitions keep a broker busy for longer than one answer."""
 _WORKLOADS: tuple[Workload, ...] = ("Deployment", "StatefulSet")
 _STORED = ("name", "namespace", "labels", "annotations")
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ def _as_written(policy: Manifest) -> Manifest:
     """Return a policy without what the server added to it."""
     metadata = {key: policy["metadata"][key] for key in _STORED if policy["metadata"].get(key)}
     notes = dict(metadata.get("annotations") or {})
-    notes.pop(_LAST_APPLIED, None)
+    notes.pop(LAST_APPLIED, None)
     metadata = {**metadata, "annotations": notes} if notes else metadata
     kind = policy["kind"]
     head = {"apiVersion": POLICY_VERSIONS[kind], "kind": kind}

@@ -17,12 +17,13 @@ from typing import Any, NoReturn
 
 import psutil
 
+from lagbench.adapters.clean_up import clear_cluster
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube.cluster_check import check_cluster, ready_namespace
 from lagbench.adapters.kube.cluster_lease import HOLDER_VARIABLE, stored_holder
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.kube_client import OUTAGE_SECONDS, known_contexts, written_token
-from lagbench.adapters.kube.workloads import clear_cluster, require_admitted
+from lagbench.adapters.kube.workloads import require_admitted
 from lagbench.catalog.catalog import Cell
 from lagbench.catalog.own_consumers import own_workload, require_own_consumer
 from lagbench.catalog.strict_yaml import read_text

@@ -58,7 +58,7 @@ def junit_xml(verdict: Verdict) -> str:
 
     A run that is undetermined although no SLO is (end state), or that is invalid, has one more
     testcase, ``run``, with an error that gives the reason: JUnit must not show a pass. Notes are
-    the suite's output.
+    the suite's output, and so is why nothing was judged.
     """
     counts = {
         "tests": len(verdict.slos),
@@ -68,6 +68,8 @@ def junit_xml(verdict: Verdict) -> str:
     }
     is_hidden = verdict.status == "undetermined" and not counts["errors"]
     reported = verdict.invalid or (verdict.reasons if is_hidden else ())
+    if verdict.status == "not_judged":
+        reported = ()
     if reported:
         counts["tests"] += 1
         counts["errors"] += 1
@@ -78,8 +80,13 @@ def junit_xml(verdict: Verdict) -> str:
     if reported:
         case = ET.SubElement(suite, "testcase", {"classname": verdict.run_id, "name": "run"})
         ET.SubElement(case, "error", {"message": _clean("; ".join(reported))})
-    if said := (*verdict.notes, *(f"warning: {text}" for text in verdict.warnings)):
-        ET.SubElement(suite, "system-out").text = _clean("\n".join(said))
+    output = (
+        *(verdict.reasons if verdict.status == "not_judged" else ()),
+        *verdict.notes,
+        *(f"warning: {text}" for text in verdict.warnings),
+    )
+    if output:
+        ET.SubElement(suite, "system-out").text = _clean("\n".join(output))
     ET.indent(suite)
     return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import shlex
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
@@ -28,7 +30,7 @@ from lagbench.report.time_lag_histogram import histogram, seconds_text
 from lagbench.report.words import explained
 from lagbench.results.gate import read_record
 from lagbench.results.history import read_earlier
-from lagbench.results.observed_run import POLICY_CHECK_FILE
+from lagbench.results.observed_run import POLICY_CHECK_FILE, REPLAY_FILE
 from lagbench.results.run_prediction import read_prediction
 
 UNKNOWN = "–"
@@ -76,6 +78,15 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
     manifest = folder.read_json(folder.manifest) if folder.manifest.exists() else {}
     prediction, check = read_prediction(folder), folder.path / POLICY_CHECK_FILE
     earlier = read_earlier(folder)
+    steps = next_steps(measures, verdict, manifest.get("conf") or {}, is_second=folder.is_second)
+    replay = folder.path / REPLAY_FILE
+    if measures.observation is not None and replay.exists():  # the last step rehearses the load
+        steps[-1] = replace(steps[-1], command=shlex.join(["lagbench", "run", str(replay)]))
+    shown = [  # of what an observation neither measured nor judged there is nothing to say
+        slo
+        for slo in verdict.slos
+        if measures.observation is None or slo.status != "not_judged" or slo.value is not None
+    ]
     return templates.get_template("report.html.j2").render(
         m=measures,
         verdict=verdict,
@@ -87,16 +98,14 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         prediction=prediction,
         residuals=_residuals(prediction, measures),
         gate_class=GATE_CLASSES,
-        slos=sorted(verdict.slos, key=lambda slo: STATUSES.index(slo.status)),
+        slos=sorted(shown, key=lambda slo: STATUSES.index(slo.status)),
         tiles=tiles(measures, verdict),
         sentences=in_words(verdict, measures),
         earlier=earlier,
         differences=list(differences(earlier, measures)) if earlier else [],
         knows_rebalances=knows_rebalances(measures),
         named=NAMED,
-        next_steps=next_steps(
-            measures, verdict, manifest.get("conf") or {}, is_second=folder.is_second
-        ),
+        next_steps=steps,
         links=_waterfall(measures),
         manifest=_flat(manifest),
         policy=folder.read_text(folder.policy) if folder.policy.exists() else "",
@@ -270,9 +279,11 @@ def tiles(measures: Measures, verdict: Verdict) -> list[Tile]:
         if slo is not None and slo.value is not None:
             value = slo.value_text  # with as many decimals as in the table
         if name == "flips" and measures.scaling.max_replicas is None:
-            found.append(Tile("–", NAMED[name].title, "the replicas were not observed"))
+            found.append(Tile("–", NAMED[name].title, "not measured: no --deployment"))
             continue
         is_judged = slo is not None and slo.status != "not_judged"
+        if measures.observation is not None and value == UNKNOWN and not is_judged:
+            continue
         limit, status = (slo.limit_text, slo.status) if slo and is_judged else ("", "not_judged")
         found.append(Tile(value, NAMED[name].title, note(measures), limit, status))
     return sorted(found, key=lambda tile: tile.status == "not_judged")

@@ -40,9 +40,13 @@ RECORDS_FILE = "records.jsonl"
 POLICY_CHECK_FILE = "policy_check.json"
 LOAD_FILE = "observed_load.csv"
 """The load that the log took, in the form of a trace: a rehearsal can play it."""
+REPLAY_FILE = "replay.yaml"
+"""A scenario that rehearses that load."""
 LIMITS_FIELD, POD_RATE_FIELD = "slos", "pod_rate"
 """Of the manifest's ``conf``: what the user gave for the verdict."""
 
+_REPLAY_POLICY, _UNKNOWN_MS = "lag-default", 1.0
+"""Of a replay, if nothing is known of the policy and of the time for a message."""
 _TABLES = {
     "telemetry": {"at": "int64", "source": "string", "kind": "string", "record": "string"},
     "lag": {
@@ -128,18 +132,22 @@ def complete_run(folder: RunFolder) -> Observation:
     if given_pod_rate is None:
         rate = observed_pod_rate(records, lag)
         per_second, source = rate.per_second, rate.source
+    rates = observed_rates(lag, from_at=int(lag.at[0]), until_at=int(lag.at[-1]))
     seen = replace(
         Observation(**manifest[OBSERVED_FIELD]),
         pods_at_start=next(iter([*replicas[:1], *members[:1]]), None),
         pod_rate_per_second=per_second,
         pod_rate_source=source,
+        lowest_rate_per_second=min(rate for _, rate in rates[:-1]),
+        highest_rate_per_second=max(rate for _, rate in rates[:-1]),
     )
     slos = observed_limits(
         conf.get(LIMITS_FIELD) or {},
         has_workload=seen.deployment is not None,
         has_policy=seen.policy is not None,
     )
-    _write_scenario(folder, seen, lag, slos)
+    _write_scenario(folder, seen, lag, slos, rates)
+    _write_replay(folder, seen, partitions=int(lag.partitions.size))
     started_at = int(lag.at[0])
     folder.update_manifest(**{OBSERVED_FIELD: seen.as_dict(), "stream_started_at": started_at})
     _write_tables(folder, records, work.rate)
@@ -175,8 +183,8 @@ def _write_scenario(
     seen: Observation,
     lag: LagSeries,
     slos: Mapping[str, Any],
+    rates: Sequence[tuple[float, float]],
 ) -> None:
-    rates = observed_rates(lag, from_at=int(lag.at[0]), until_at=int(lag.at[-1]))
     scale = max(1.0, math.ceil(max(rate for _, rate in rates) / MOST_PER_SECOND))
     points = [{"second": second, "rate_per_second": rate / scale} for second, rate in rates]
     scenario = {
@@ -193,6 +201,28 @@ def _write_scenario(
     folder.write_text(folder.scenario, yaml.safe_dump(scenario, sort_keys=False))
     lines = [f"{second:g},{rate:.10g}" for second, rate in rates]
     folder.write_text(LOAD_FILE, "\n".join(["second,rate", *lines]) + "\n")
+
+
+def _write_replay(folder: RunFolder, seen: Observation, *, partitions: int) -> None:
+    """Write a scenario with the load, pods of the observed rate, and the policy if there is one."""
+    rate, text = seen.pod_rate_per_second, folder.read_text(folder.policy)
+    policy = yaml.safe_load(text) if seen.policy is not None else None
+    consumer: dict[str, Any] = {
+        "process_ms": _UNKNOWN_MS if rate is None else round(1000 / rate, 3)
+    }
+    kind = policy and policy["spec"]["scaleTargetRef"].get("kind")
+    scenario = {
+        "name": "replay",
+        "description": f"The observed load of the group {seen.group} on the topic {seen.topic}",
+        "partitions": partitions,
+        "profile": {"kind": "trace", "file": LOAD_FILE},
+        "consumer": {**consumer, **({"workload": kind} if kind else {})},
+        "policy": _REPLAY_POLICY if policy is None else folder.policy.name,
+        "allow_overscale": True,
+    }
+    unknown = "" if rate is not None else f"# process_ms is a guess: {seen.pod_rate_source}.\n"
+    text = yaml.safe_dump(scenario, sort_keys=False)
+    folder.write_text(REPLAY_FILE, f"# Replays {LOAD_FILE} beside it.\n{unknown}{text}")
 
 
 def _write_tables(folder: RunFolder, records: Sequence[TelemetryRecord], rate: RateSeries) -> None:

@@ -12,6 +12,7 @@ from lagbench import project
 from lagbench.adapters.kube.cluster_check import base_manifest
 from lagbench.adapters.kube.workloads import policy_diff, put_policy, refuse_foreign_policy
 from lagbench.adapters.runs.run_manifest import add_versions
+from lagbench.catalog.catalog import LEFT_OUT
 from lagbench.core.cluster.manifests import lag_scaler_for_run, prometheus_for_run
 from lagbench.core.cluster.policy_manifest import (
     SCALED_OBJECT,
@@ -76,9 +77,12 @@ class ApplyScalingPolicyOperator(CellOperator):
             )
             put = put_policy(place.kube, manifest, cell.policy.limits)
         self.log.info("policy in force, old -> new:\n%s", put.difference or "(no change)")
-        cell.folder.write_text(cell.folder.policy, yaml.safe_dump(manifest, sort_keys=False))
+        lines = cell.folder.read_text(cell.folder.policy).splitlines(keepends=True)
+        word = "".join(line for line in lines if line.startswith(LEFT_OUT))
+        text = yaml.safe_dump(manifest, sort_keys=False)
+        cell.folder.write_text(cell.folder.policy, word + text)
         of_run = policy_diff(cell.policy.manifest, manifest, ("your file", "in this run"))
-        cell.folder.write_text("policy.diff", f"{of_run}\n{put.difference}")
+        cell.folder.write_text("policy.diff", f"{word}{of_run}\n{put.difference}")
         hpa = dict(put.hpa)
         add_versions(cell.folder, autoscaler_version(manifest, hpa, is_embedded=is_embedded))
         del hpa["metadata"]

@@ -263,4 +263,4 @@ def test_a_policy_that_cannot_work_is_refused(
     assert found.field == field
     assert allowed in found.allowed
     of_another_kind = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}}
-    assert policy_refusal(tmp_path, of_another_kind).field == "kind"
+    assert policy_refusal(tmp_path, of_another_kind).field == "documents"

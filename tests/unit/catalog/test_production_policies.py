@@ -1,14 +1,16 @@
 """A policy as production has it: names, targets and files of its own."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from lagbench.catalog.catalog import checked_cell
+from lagbench.catalog.catalog import LEFT_OUT, checked_cell, load_policy, read_objects
 from lagbench.core.cluster.manifests import RunTarget
 from lagbench.core.cluster.policy_manifest import policy_for_run
+from lagbench.core.policy.review.policy_file import review_documents
 from lagbench.core.scenario.conf_limits import ConfLimits
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.errors import WrongInput
@@ -117,3 +119,133 @@ def test_a_conf_of_a_dag_names_no_policy_by_path_through_a_scenario(tmp_path: Pa
         checked_cell("hello", overrides={"policy": str(path)}, limits=ConfLimits({}))
 
     assert refused.value.where == "conf"
+
+
+BESIDE = "apiVersion: v1\nkind: Secret\nmetadata: {name: kafka}\nstringData: {sasl: plaintext}\n"
+LOGIN = "apiVersion: keda.sh/v1alpha1\nkind: TriggerAuthentication\nmetadata: {name: kafka}\n"
+
+
+def _list(policy: dict[str, Any], kind: str = "List") -> str:
+    return yaml.safe_dump({"apiVersion": "v1", "kind": kind, "items": [policy]})
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        lambda policy: f"---\n# Source: shop/templates/so.yaml\n{yaml.safe_dump(policy)}",
+        lambda policy: f"\ufeff---\n{yaml.safe_dump(policy)}".replace("\n", "\r\n"),
+        lambda policy: f"---\n---\n# nothing\n---\n{yaml.safe_dump(policy)}...\n---\n",
+        lambda policy: f"{LOGIN}---\n{BESIDE}---\n{yaml.safe_dump(policy)}",
+        _list,
+        lambda policy: _list({**policy, "kind": None}, "ScaledObjectList").replace(
+            "kind: null", ""
+        ),
+        lambda policy: _list(yaml.safe_load(_list(policy))),
+        json.dumps,
+        lambda policy: f"{json.dumps(policy, indent=2)}\n{json.dumps(yaml.safe_load(BESIDE))}\n",
+        lambda policy: yaml.safe_dump(
+            policy | {"metadata": policy["metadata"] | {"labels": None, "creationTimestamp": None}}
+        ),
+    ],
+    ids=[
+        "helm",
+        "windows",
+        "empty",
+        "beside",
+        "list",
+        "of-kind",
+        "nested",
+        "json",
+        "jsons",
+        "null",
+    ],
+)
+def test_a_file_is_read_as_kubectl_reads_it(tmp_path: Path, written: Any) -> None:
+    """One policy, whatever stands around it."""
+    path = production(tmp_path)
+    expected = load_policy(path).spec
+    path.write_bytes(written(yaml.safe_load(path.read_text())).encode())
+
+    assert load_policy(path).spec == expected
+    assert review_documents(read_objects([str(path)])[1], where="f").policies[0].is_accepted
+
+
+@pytest.mark.parametrize(
+    ("names", "value"),
+    [
+        (("orders", "pay"), "ScaledObject orders, ScaledObject pay"),
+        ((), "nothing"),
+        ((None,), "Secret kafka"),
+    ],
+)
+def test_a_file_without_one_policy_is_refused_by_name(
+    tmp_path: Path, names: tuple[str | None, ...], value: str
+) -> None:
+    """Of several none is chosen silently."""
+    path = production(tmp_path)
+    one = path.read_text()
+    texts = [
+        BESIDE if name is None else one.replace("name: orders", f"name: {name}") for name in names
+    ]
+    path.write_text("# shop\n---\n" + "---\n".join(texts))
+
+    with pytest.raises(WrongInput) as refused:
+        load_policy(path)
+
+    assert (refused.value.field, refused.value.value) == ("documents", value)
+
+
+def test_an_exported_policy_is_rehearsed_as_it_was_written(tmp_path: Path) -> None:
+    """What the cluster wrote, and what waits there, is left out; the run folder names it."""
+    path = production(tmp_path)
+    written = yaml.safe_load(path.read_text())
+    last = "kubectl.kubernetes.io/last-applied-configuration"
+    of_cluster = {
+        "annotations": {last: "{}", "team": "shop"},
+        "finalizers": ["finalizer.keda.sh"],
+        "resourceVersion": "7",
+        "uid": "u",
+        "managedFields": [{"manager": "kubectl"}],
+    }
+    metadata = {**written["metadata"], **of_cluster}
+    path.write_text(yaml.safe_dump({**written, "metadata": metadata, "status": {"x": 1}}))
+
+    cell = checked_cell(mine(tmp_path, policy="orders-so.yaml"))
+
+    kept = {**written["metadata"], "annotations": {"team": "shop"}}
+    assert cell.policy.manifest["metadata"] == kept
+    assert yaml.safe_load(cell.policy_text) == cell.policy.manifest
+    word = cell.policy_text.splitlines()[0]
+    gone = ("status", "metadata.uid", "metadata.resourceVersion", "metadata.finalizers", last)
+    assert word.startswith(LEFT_OUT)
+    assert all(name in word for name in gone)
+
+
+@pytest.mark.parametrize("field", ["policy", "actions", "second_group"])
+def test_a_file_of_the_catalog_may_name_a_policy_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str
+) -> None:
+    """The deployer wrote both. The same path in a conf, or in a file that a conf names, is none."""
+    policy = str(production(tmp_path))
+    own: dict[str, Any] = {
+        "policy": policy,
+        "actions": [{"kind": "swap_policy", "at_seconds": 5, "policy": policy}],
+        "second_group": {"policy": policy, "consumer": {}, "slos": {}},
+    }
+    scenarios = tmp_path / "catalog" / "scenarios"
+    scenarios.mkdir(parents=True)
+    monkeypatch.setenv("LAGBENCH_CATALOG", str(tmp_path / "catalog"))
+    mine(tmp_path, policy="lag-hello").rename(scenarios / "plain.yaml")
+    stranger = mine(tmp_path, **{"policy": "lag-hello", field: own[field]})
+    (scenarios / "mine.yaml").write_bytes(stranger.read_bytes())
+    limits = ConfLimits({})
+
+    assert "orders-so" in [name for name, _ in checked_cell("mine", limits=limits).policies]
+    for scenario, overrides in (
+        ("plain", {field: yaml.safe_dump(own[field], default_flow_style=True)}),
+        (str(stranger), {}),
+        ("mine", {field: yaml.safe_dump(own[field]).replace("orders-so", "other-so")}),
+    ):
+        with pytest.raises(WrongInput) as refused:
+            checked_cell(scenario, overrides=overrides, limits=limits)
+        assert refused.value.where == "conf"

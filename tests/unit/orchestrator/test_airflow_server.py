@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from lagbench.adapters.runs import run_folder
 from lagbench.cli import main
 from lagbench.errors import ExitCode, NotReady, StillRunning
 from lagbench.orchestrator import airflow_server, dag_run
@@ -243,6 +244,20 @@ def test_what_of_a_user_s_shell_reaches_airflow(
     environment = airflow_environment(tmp_path, {} if ours is None else {name: ours})
 
     assert environment[name] == (wins or str(airflow_home(tmp_path)))
+
+
+@pytest.mark.parametrize(("of_shell", "wins"), [(None, "runs"), ("mine", "mine")])
+def test_airflow_writes_its_runs_where_the_command_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_shell: str | None, wins: str
+) -> None:
+    """Of a wheel, that is below the command's folder, whatever Airflow's own is."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run_folder, "HOME", tmp_path)
+    monkeypatch.delenv("LAGBENCH_RUNS_DIR", raising=False)
+    if of_shell is not None:
+        monkeypatch.setenv("LAGBENCH_RUNS_DIR", of_shell)
+
+    assert airflow_environment(tmp_path, {})["LAGBENCH_RUNS_DIR"] == str(tmp_path / wins)
 
 
 def test_the_password_is_made_once_and_private(tmp_path: Path) -> None:

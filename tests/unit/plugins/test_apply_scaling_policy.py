@@ -13,6 +13,7 @@ from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World, execute
 
 from lagbench.adapters.kube import cluster_check as manifest_files
 from lagbench.adapters.kube.workloads import remove_workloads
+from lagbench.catalog.catalog import LEFT_OUT
 from lagbench.core.keda.loop.keda_hpa import CONTROLLER, SCALED_BY
 from lagbench.core.keda.object.scaled_object_spec import PAUSED
 from lagbench.core.scenario.run_names import RUN_ID_ANNOTATION, RUN_ID_LABEL
@@ -81,6 +82,19 @@ def test_the_run_s_policy_is_in_force(world: World) -> None:
     assert apply(world)["diff"] == ""  # a retry
     assert "-  maxReplicaCount: 4" in apply(world, scaled(maxReplicaCount=8))["diff"]
     assert "+  maxReplicaCount: 8" in (world.folder.path / "policy.diff").read_text()
+
+
+def test_what_a_cluster_wrote_into_the_user_s_file_is_named(world: World) -> None:
+    """The policy and its difference begin with it, after a retry, too."""
+    word = f"{LEFT_OUT} metadata.uid\n"
+    world.folder.write_text(world.folder.policy, word + world.folder.read_text("policy.yaml"))
+
+    for _ in range(2):
+        apply(world)
+
+    for name in ("policy.yaml", "policy.diff"):
+        assert world.folder.read_text(name).startswith(word)
+        assert world.folder.read_text(name).count(word) == 1
 
 
 def test_a_swap_to_an_hpa_deletes_the_scaled_object_first(world: World) -> None:

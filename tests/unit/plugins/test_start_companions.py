@@ -22,9 +22,9 @@ from tests.unit.plugins.conftest import (
     workload,
 )
 
+from lagbench.adapters.clean_up import remove_everything
 from lagbench.adapters.kafka.kafka_admin import TopicSpec
 from lagbench.adapters.kube import cluster_check as manifest_files
-from lagbench.adapters.kube.workloads import remove_everything
 from lagbench.adapters.runs.experiment_folder import find
 from lagbench.adapters.runs.run_folder import RunFolder, list_runs
 from lagbench.core.keda.loop.source_metrics import PartitionOffsets

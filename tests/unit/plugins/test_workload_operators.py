@@ -22,9 +22,10 @@ from tests.unit.plugins.conftest import (
     start,
 )
 
+from lagbench.adapters.clean_up import Removed, remove_everything
 from lagbench.adapters.kube import cluster_check as manifest_files
 from lagbench.adapters.kube import workloads as ready_pods
-from lagbench.adapters.kube.workloads import Removed, remove_everything, wait_ready
+from lagbench.adapters.kube.workloads import wait_ready
 from lagbench.catalog.catalog import checked_cell
 from lagbench.core.cluster.cluster_settings import ClusterSettings
 from lagbench.core.cluster.manifests import RunTarget

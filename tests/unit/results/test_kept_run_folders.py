@@ -187,7 +187,7 @@ def test_another_limit_is_asked_for_beside_the_verdict(run: TamperedRun) -> None
 KEPT = PROJECT_ROOT / "tests" / "data" / "runs"
 
 STATUS = {
-    "observe": "undetermined",
+    "observe": "not_judged",
     "own_consumer": "pass",
     "spark": "pass",
     "stand_in_fail": "fail",

@@ -7,14 +7,18 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import msgspec
 import pytest
 import yaml
 
 from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.catalog.catalog import checked_cell
 from lagbench.core.measures.evidence.observed_group import Observation
-from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.measures import NAMED, Measures
+from lagbench.core.measures.observed_words import seen_in_words
+from lagbench.core.scenario.offered_load import load_spikes, offered_load
 from lagbench.core.scenario.profiles import trace_points
 from lagbench.core.telemetry.records import encode_record
 from lagbench.core.telemetry.records_of_programs import Phase, Record
@@ -28,13 +32,15 @@ from lagbench.core.telemetry.records_of_recorder import (
     ReplicasChanged,
     ReplicasWatched,
 )
-from lagbench.core.verdict.verdict import Verdict
+from lagbench.core.verdict.verdict import Verdict, exit_code
 from lagbench.errors import NotReady
-from lagbench.report.page import write_report
+from lagbench.report.outcome_files import write_junit
+from lagbench.report.page import tiles, write_report
 from lagbench.results.measure_run import rejudge_run
 from lagbench.results.observed_run import (
     LOAD_FILE,
     RECORDS_FILE,
+    REPLAY_FILE,
     complete_run,
     is_unfinished,
 )
@@ -236,8 +242,7 @@ def test_without_a_pods_rate_no_spike_is_denied(tmp_path: Path, name: str, limit
 
 def test_a_limit_that_cannot_be_judged_leaves_the_run_open(tmp_path: Path) -> None:
     """Flips without a Deployment are not known; with a limit the run is undetermined."""
-    kinds = (LagSample, GroupSample, GroupMembers, Phase)
-    records = [record for record in _records() if isinstance(record, kinds)]
+    records = [record for record in _records() if isinstance(record, _NO_PODS)]
     measures, verdict = _judged(_folder(tmp_path, records, has_policy=False), {"flips": 0})
 
     flips = next(slo for slo in verdict.slos if slo.name == "flips")
@@ -254,8 +259,74 @@ def test_a_group_without_traffic_is_measured(tmp_path: Path) -> None:
     records.append(Phase(at=_at(30), source="o", name="fence_run", state="started"))
     measures, verdict = _judged(_folder(tmp_path, records, has_policy=False))
 
-    assert verdict.status == "undetermined"
+    assert verdict.status == "not_judged"
     assert (measures.load.spikes, measures.lag.peak_records) == (0, 200)
+
+
+_NO_PODS = (LagSample, GroupSample, GroupMembers, Phase)
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "code", "errors"),
+    [
+        ({}, "not_judged", 0, "0"),
+        ({"drain_seconds": 60}, "pass", 0, "0"),
+        ({"drain_seconds": 1}, "fail", 1, "0"),
+        ({"lost": 0}, "undetermined", 4, "1"),
+    ],
+)
+def test_without_a_limit_nothing_is_judged(
+    tmp_path: Path, given: dict[str, Any], status: str, code: int, errors: str
+) -> None:
+    """It is no pass and not undetermined; one limit is enough, and needs no policy."""
+    records = [record for record in _records() if isinstance(record, _NO_PODS)]
+    folder = _folder(tmp_path, records, has_policy=False)
+    _, verdict = _judged(folder, given)
+    suite = ET.parse(write_junit(folder)).getroot()  # noqa: S314 - ours
+
+    assert (verdict.status, exit_code(verdict)) == (status, code)
+    assert (suite.get("errors"), suite.get("tests")) == (errors, str(len(verdict.slos)))
+    assert folder.summary().verdict == status
+
+
+def test_what_nobody_observed_is_not_zero(tmp_path: Path) -> None:
+    """Without the Deployment nothing is said of replicas; without a ledger nothing of handovers."""
+    records = [record for record in _records() if isinstance(record, _NO_PODS)]
+    folder = _folder(tmp_path, records, has_policy=False)
+    measures, verdict = _judged(folder)
+    shown = {tile.title: tile.value for tile in tiles(measures, verdict)}
+
+    names = ("flips", "self_made_flips", "replica_changes", "pod_minutes", "partitions_handed_over")
+    assert [NAMED[name].read(measures) for name in names] == [None] * len(names)
+    assert (measures.end_state.floor_replicas, shown["Flapping"]) == (None, "–")
+    assert "0 flips" not in " ".join(seen_in_words(measures))
+
+
+def test_an_observation_says_its_numbers(tmp_path: Path) -> None:
+    """Load, lag, drain, the rate of a pod, members, rebalances, replicas."""
+    measures, _ = _judged(_folder(tmp_path, _records()), {"drain_seconds": 60})
+
+    said = re.findall(r"[\d,.]*\d", " ".join(seen_in_words(measures)))
+    peak, drained = measures.lag.peak_records, measures.drain.drain_seconds
+    assert said == [
+        *("150", "50", "300", "1"),
+        *(f"{peak:,}", f"{drained:.1f}", "100", "4", "2"),
+        *("4", "2", "0", f"{measures.scaling.pod_minutes:.1f}"),
+    ]
+
+
+def test_the_observed_load_can_be_rehearsed_as_it_is(tmp_path: Path) -> None:
+    """Its scenario has the load with its spike, the rate of a pod, the partitions, the policy."""
+    folder = _folder(tmp_path, _records())
+    _judged(folder)
+
+    cell = checked_cell(folder.path / REPLAY_FILE)
+
+    pods = cell.scenario.consumer.pod_rate_per_second
+    load = offered_load(cell.scenario.profile)
+    assert pods == pytest.approx(POD_RATE, rel=0.05)
+    assert (cell.scenario.partitions, cell.policy.limits.ceiling_replicas) == (4, 4)
+    assert len(load_spikes(load, started_replicas=1, pod_rate=pods)) == 1
 
 
 def test_a_recreated_topic_is_judged_and_noted(tmp_path: Path) -> None:
@@ -327,7 +398,13 @@ def test_the_report_shows_the_group_its_policy_and_no_accounting(tmp_path: Path)
     }
     (folder.path / "policy_check.json").write_text(json.dumps(check))
     page = write_report(folder).read_text()
-    for shown in ("group shop, observed", "15.00 (HPA sync", "shop: accepted, nothing found."):
+    replay = f"<code>lagbench run {folder.path / REPLAY_FILE}</code>"
+    for shown in (
+        replay,
+        "group shop, observed",
+        "15.00 (HPA sync",
+        "shop: accepted, nothing found.",
+    ):
         assert shown in page
     assert "Accounting by identity" not in page
     assert "cannot run" not in page

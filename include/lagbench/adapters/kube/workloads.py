@@ -1,33 +1,26 @@
-"""The workloads of a run: put its policy in force, wait for pods, remove what runs leave."""
+"""The workloads of a run: put its policy in force, wait for its pods, remove them."""
 
 from __future__ import annotations
 
 import difflib
-import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
-from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.adapters.kube.cluster_lease import ClusterLease
 from lagbench.adapters.kube.kube import Kube, Manifest
-from lagbench.core.cluster.lease import SWEEP_SECONDS
 from lagbench.core.cluster.manifests import is_foreign
 from lagbench.core.cluster.policy_manifest import HPA, POLICY_KINDS, SCALED_OBJECT
 from lagbench.core.keda.loop.keda_hpa import is_driven, is_handed_over
 from lagbench.core.keda.object.scaled_object_rules import hpa_name
 from lagbench.core.policy.policy_limits import PolicyLimits
 from lagbench.core.scenario.run_names import (
-    GROUP_PREFIX,
     RUN_ID_ANNOTATION,
     RUN_ID_LABEL,
     SWAP_ANNOTATION,
-    TOPIC_PREFIX,
-    RunNames,
 )
 from lagbench.core.workload_state import is_ready, refused_pods, repeated_ends, violated_level
 from lagbench.errors import NotReady, PodsEnded, PodsRefused, WrongInput
@@ -37,73 +30,7 @@ _AFTER_GRACE_SECONDS = 30.0
 """For the end of a pod whose processes are killed after its grace period."""
 _DEFAULT_GRACE_SECONDS = 30
 WORKLOADS = ("Job", "Deployment", "StatefulSet", "Service")
-ON_A_CLUSTER = ("PodDisruptionBudget", "RoleBinding", "Role", "ServiceAccount", "ConfigMap")
-"""Kinds that a run creates beside its workloads on a cluster; not on localkube."""
-ON_LOCALKUBE = ("ConfigMap", "Secret")
-"""Kinds that a run creates for a user's consumer; on a cluster they are the user's."""
 POLICY_GONE_TIMEOUT_SECONDS = 60.0
-_EVENTS_OF_RUN = re.compile(rf"{re.escape(TOPIC_PREFIX)}(.+)\.events")
-
-
-@dataclass(frozen=True, slots=True)
-class Removed:
-    """The removed objects."""
-
-    workloads: list[str]
-    topics: list[str]
-    groups: list[str]
-
-
-def remove_everything(
-    kube: Kube,
-    admin: KafkaAdmin,
-    say: Callable[[str], None],
-    *,
-    is_embedded: bool,
-    before_topics: Callable[[], None] = lambda: None,
-) -> Removed:
-    """Remove every run's workloads, topics and groups; one cell runs at a time, so all are dead.
-
-    Topics go after the pods: a pod that lost its topic would log errors and hang in its shutdown.
-    Groups go before them: only a run's topic distinguishes its group from one that others own.
-    ``before_topics`` is called between workloads and topics; if it fails, all topics stay.
-    """
-    kinds = WORKLOADS + (ON_LOCALKUBE if is_embedded else ON_A_CLUSTER)
-    workloads = remove_workloads(kube, f"{RUN_ID_LABEL}", kinds)
-    say(f"removed workloads {workloads}")  # before Kafka, which may be away
-    before_topics()
-    topics = admin.topic_names(TOPIC_PREFIX)
-    runs = [found[1] for topic in topics if (found := _EVENTS_OF_RUN.fullmatch(topic))]
-    names = [RunNames(run_id) for run_id in runs]
-    of_runs = {group.group for name in names for group in (name, name.second)}
-    groups = [group for group in admin.group_ids(GROUP_PREFIX) if group in of_runs]
-    for group in groups:
-        admin.delete_group(group)
-    admin.delete_topics(topics)
-    removed = Removed(workloads=workloads, topics=topics, groups=groups)
-    say(f"removed topics {topics}, groups {groups}")
-    return removed
-
-
-def clear_cluster(
-    kube: Kube,
-    admin: KafkaAdmin,
-    say: Callable[[str], None],
-    *,
-    holder: str,
-    run_id: str,
-    before_topics: Callable[[], None] = lambda: None,
-) -> Removed:
-    """Remove everything at the end of a run on a cluster, and give the namespace back.
-
-    :raises NotReady: another Airflow holds the namespace by now: what is there is its own. Or it is
-        not clean: the Lease stays then, for the next run of this Airflow or until it expires.
-    """
-    lease = ClusterLease(kube, holder)
-    lease.acquire(run_id, duration_seconds=SWEEP_SECONDS)
-    removed = remove_everything(kube, admin, say, is_embedded=False, before_topics=before_topics)
-    lease.release()
-    return removed
 
 
 def remove_workloads(

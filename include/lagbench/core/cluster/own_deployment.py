@@ -14,6 +14,7 @@ from typing import Any
 
 from lagbench.core.cluster.cluster_settings import KAFKA_SETTINGS_FOLDER, KAFKA_SETTINGS_KEY
 from lagbench.core.cluster.manifests import Manifest, RunTarget, named, set_environment
+from lagbench.core.object_meta import without_export
 from lagbench.core.scenario.own_consumer import KAFKA_CONFIG, KAFKA_PREFIX, filled_in
 from lagbench.core.scenario.scenario import ConsumerSettings
 from lagbench.errors import WrongInput
@@ -64,10 +65,14 @@ def own_deployment(
     found = [one for one in documents if isinstance(one, Mapping)]
     deployments = [one for one in found if one.get("kind") == "Deployment"]
     if len(deployments) != 1 or len(found) != len(documents):
-        kinds = [
-            one.get("kind") if isinstance(one, Mapping) else type(one).__name__ for one in documents
+        names = [
+            f"{one.get('kind')} {(one.get('metadata') or {}).get('name') or ''}".strip()
+            if isinstance(one, Mapping)
+            else type(one).__name__
+            for one in documents
         ]
-        raise refuse("kind", kinds, "one Deployment; ConfigMaps and Secrets may be beside it")
+        named = ", ".join(names) or "nothing"
+        raise refuse("kind", named, "one Deployment; ConfigMaps and Secrets may be beside it")
     deployment = deployments[0]
     spec: Any = deployment
     for part in POD_SPEC.split("."):
@@ -132,8 +137,7 @@ def own_consumer_for_cluster(
 
 def as_workload(own: OwnDeployment, target: RunTarget, *, replicas: int) -> Manifest:
     """Return a copy with the run's name, labels, selector and replicas."""
-    manifest = copy.deepcopy(dict(own.deployment))
-    manifest.pop("status", None)
+    manifest = copy.deepcopy(without_export(own.deployment))
     app = {"app": target.names.consumers, "app.kubernetes.io/name": target.names.consumers}
     manifest["metadata"] = {
         name: value

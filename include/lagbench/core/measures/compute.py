@@ -22,6 +22,7 @@ from lagbench.core.measures.doubts.doubts_of_load import stale_readings
 from lagbench.core.measures.doubts.doubts_of_policy import Window, undone_edits
 from lagbench.core.measures.drain import Drain, drain_measure
 from lagbench.core.measures.evidence.group_strangers import group_gaps, group_strangers
+from lagbench.core.measures.evidence.observed_group import BUSY_SECONDS
 from lagbench.core.measures.evidence.pod_timeline import lost_rebalances, unrecorded_members
 from lagbench.core.measures.evidence.producer_report import held_back
 from lagbench.core.measures.lag_over_time import Lag, Seconds, build_up, idle_wait, lag_measure
@@ -201,13 +202,17 @@ def _lag(
 
 def _drain(run: RunEvidence, until_at: int) -> Drain:
     limits = run.policies.at(run.load.last_spike_ended_at)
+    threshold, rule = limits.lag_threshold_records, limits.threshold_rule
+    if run.observation is not None and threshold is None and run.pod_rate_per_second is not None:
+        threshold = run.pod_rate_per_second * BUSY_SECONDS * limits.started_replicas
+        rule = f"no lag threshold is known: {BUSY_SECONDS:g} s of work for the pods at the start"
     return drain_measure(
         run.lag,
         run.replica_samples,
         run.rate,
         spike_ended_at=run.load.last_spike_ended_at,
         until_at=until_at,
-        threshold=(limits.lag_threshold_records, limits.threshold_rule),
+        threshold=(threshold, rule),
         pod_rate=run.pod_rate_per_second,
         held=held_back(run.records, run.offered, run.load.stream_started_at),
         hidden=run.hidden,
@@ -222,6 +227,8 @@ def _paid(
     drain: Drain,
     until_at: int,
 ) -> PaidForItself:
+    if run.observation is not None and not run.replica_samples:
+        return PaidForItself(reason="the replicas were not observed")
     has_all_pods = run.timelines and not unwatched_pods(run, run.from_at or 0, until_at)
     return paid_for_itself(
         run.rate,
@@ -244,7 +251,7 @@ def _end_state(run: RunEvidence, until_at: int) -> EndState:
         run.records,
         ends=ends,
         committed=committed,
-        floor=run.policies.last.floor_replicas,
+        floor=run.policies.last.floor_replicas if run.has_policy else None,
         until_at=until_at,
         has_members=kind_of(run.scenario.consumer.kind).has_members,
     )

@@ -16,7 +16,8 @@ from lagbench.core.kubernetes_values import NS_PER_SECOND
 
 NANOSECONDS = NS_PER_SECOND
 """Nanoseconds in a second; every ``…_at`` is unix nanoseconds."""
-Fidelity = Literal["simulated", "processes", "kubernetes"]
+Fidelity = Literal["simulated", "processes", "kubernetes", "unknown"]
+"""An observation without a Deployment does not know what ran the pods."""
 Interval = tuple[float, float]
 _UNKNOWN = "–"
 

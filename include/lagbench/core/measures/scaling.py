@@ -36,6 +36,7 @@ from lagbench.core.measures.replica_steps import ReplicaChange
 from lagbench.core.measures.run_evidence import RunEvidence
 from lagbench.core.measures.standstill import Standstill, asleep_periods, standstill
 from lagbench.core.scenario.actions import downstream_pace, rebalance_protocol
+from lagbench.core.scenario.consumer_kinds import knows_work
 from lagbench.core.telemetry.records_of_recorder import GroupMembers, GroupSample
 
 BASELINE_SECONDS = 2.0
@@ -77,6 +78,7 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
         *(sample.spec for sample in samples),
         *(change.replicas_after for change in group.changes),
     ]
+    is_seen = bool(wanted)  # else nothing read the replicas
     sample_until_at = until_at if run.sample_until_at is None else run.sample_until_at
     unwatched = unwatched_pods(run, from_at, until_at)
     seen_seconds = pod_seconds(run.timelines, from_at, sample_until_at)
@@ -109,11 +111,11 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
     ]
     return Scaling(
         changes=tuple(group.changes),
-        change_count=len(group.changes),
-        reversals=sum(change.is_reversal for change in group.changes),
-        flips=sum(change.is_flip for change in group.changes),
-        self_made_flips=None if start is None else causes.count(True),
-        load_following_flips=None if start is None else causes.count(False),
+        change_count=len(group.changes) if is_seen else None,
+        reversals=sum(change.is_reversal for change in group.changes) if is_seen else None,
+        flips=sum(change.is_flip for change in group.changes) if is_seen else None,
+        self_made_flips=causes.count(True) if is_seen and start is not None else None,
+        load_following_flips=causes.count(False) if is_seen and start is not None else None,
         floor_replicas=run.limits.floor_replicas if run.has_policy else None,
         ceiling_replicas=run.policies.highest_ceiling if run.has_policy else None,
         max_replicas=max(wanted, default=None),
@@ -128,7 +130,7 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
             run.rate.processed_between(from_at, sample_until_at),
             run.pod_rate_per_second,
         ),
-        zero_partition_pod_seconds=sum(empty.values()) if run.events else None,
+        zero_partition_pod_seconds=sum(empty.values()) if run.events and run.timelines else None,
         baseline_at_floor=is_at_floor,
         baseline_text=baseline_text,
         max_members=extra.max_members if run.events else None,
@@ -192,9 +194,9 @@ class Scaling(MeasureModel):
     """Replicas over the run and their use."""
 
     changes: tuple[ReplicaChange, ...]
-    change_count: int
-    reversals: int
-    flips: int
+    change_count: int | None  # this and the next two: None without a reading of the replicas
+    reversals: int | None
+    flips: int | None
     floor_replicas: int | None
     ceiling_replicas: int | None
     max_replicas: int | None  # desired
@@ -282,7 +284,9 @@ def rebalance_measures(
         asleep = asleep_periods(run.events, run.replica_samples, group.changes, until_at)
     return rebalances(
         episodes,
-        partition_gaps([each for each in run.handovers if each.next_done_at <= until_at]),
+        partition_gaps([each for each in run.handovers if each.next_done_at <= until_at])
+        if knows_work(run.accounting_level)
+        else None,
         unanswered=unanswered_steps(episodes, found),
         detail=run.work.note,
     ), standstill(

@@ -9,7 +9,7 @@ already (docs/trust.md).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import PurePath
 from typing import Any, get_args, get_origin
@@ -21,6 +21,7 @@ from lagbench.errors import WrongInput
 FOLDERS_VARIABLE, FIELDS_VARIABLE = "LAGBENCH_ALLOWED_FOLDERS", "LAGBENCH_ALLOWED_FIELDS"
 EACH = "*"
 """In the name of a field: each element of a list."""
+_POLICIES = ("policy", f"actions.{EACH}.policy", "second_group.policy")
 
 
 class Reach(Enum):
@@ -54,6 +55,15 @@ class ConfLimits:
     """Paths that the catalog itself names: of an experiment's cell."""
     overrides: Mapping[str, str] = field(default_factory=dict)
     """The settings of that cell."""
+
+    def with_policies_of(self, own: Mapping[str, Any]) -> ConfLimits:
+        """Return the limits of a scenario whose catalog's file has the data ``own``.
+
+        The deployer wrote its policies' paths, and they begin in the file's folder.
+        """
+        named = (_values(own, pattern.split(".")) for pattern in _POLICIES)
+        paths = {str(policy) for found in named for _, policy in found}
+        return replace(self, names=self.names | paths)
 
     def require_folder(self, name: str, given: str, file: PurePath) -> None:
         """Reject a path in a conf; ``file`` is what it leads to when links are followed."""

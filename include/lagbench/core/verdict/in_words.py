@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lagbench.core.measures.measures import Measures
+from lagbench.core.measures.observed_words import seen_in_words
 from lagbench.core.verdict.slo import CLAIM, SloResult
 from lagbench.core.verdict.verdict import Verdict
 
@@ -19,11 +20,15 @@ _LIMITS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 
 
 def in_words(verdict: Verdict, measures: Measures | None = None) -> tuple[str, ...]:
-    """Return one to five sentences: the status with its margin, what to do, what was not asked.
+    """Return some sentences: the status with its margin, what to do, what was not asked.
 
-    :param measures: of the run; they explain why more pods did not help.
+    :param measures: of the run; they explain why more pods did not help, and tell what an
+        observation saw.
     """
-    return tuple(_sentences(verdict, measures))
+    seen = () if measures is None else seen_in_words(measures)
+    if verdict.status == "not_judged":
+        return (*seen, *(f"{one[:1].upper()}{one[1:]}." for one in verdict.reasons))
+    return (*seen, *_sentences(verdict, measures))
 
 
 def _sentences(verdict: Verdict, measures: Measures | None) -> Iterator[str]:

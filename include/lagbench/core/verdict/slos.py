@@ -74,7 +74,7 @@ def _without_spike(measures: Measures, slo: Slo) -> SloResult:
 
 def _flips(measures: Measures, slo: Slo) -> SloResult:
     scaling = measures.scaling
-    if scaling.max_replicas is None:
+    if scaling.flips is None:
         return slo.unknown("there is no sample of the replicas")
     reason = f"replica changes: {scaling.change_count}, reversals: {scaling.reversals}"
     flips = [change for change in scaling.changes if change.is_flip]

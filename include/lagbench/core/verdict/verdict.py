@@ -12,7 +12,8 @@
   not: a policy that was not in force is not blamed, and messages that were lost stay lost.
 * Not drained, not stable, an empty log, an accounting that contradicts itself
   (``measures/checks.py``), a doubt, or a measure missing for a judged SLO: ``undetermined``, never
-  ``pass``. So is a run without a judged SLO, and one without the result of a check (``CHECKS``).
+  ``pass``. So is a rehearsal without a judged SLO, and one without the result of a check
+  (``CHECKS``). An observation without a judged SLO only reports: ``not_judged``.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ from lagbench.errors import ExitCode
 NAMED_STRANGERS = 5
 CHECKS = ("rebalance_count_check", "reconcile_check")
 """The tasks of a run whose results its verdict reads."""
-VerdictStatus = Literal["pass", "fail", "undetermined"]
+VerdictStatus = Literal["pass", "fail", "undetermined", "not_judged"]
+"""``not_judged``: an observation without a limit, which only reports."""
 
 
 class Verdict(MeasureModel):
@@ -79,7 +81,7 @@ class Verdict(MeasureModel):
     @property
     def label(self) -> str:
         """The status, as a reader sees it."""
-        return f"{self.status} (partial)" if self.is_partial else self.status
+        return f"{self.status} (partial)" if self.is_partial else self.status.replace("_", " ")
 
     @property
     def deciding(self) -> tuple[str, ...]:
@@ -128,8 +130,8 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
         *(doubt.text for doubt in measures.doubts),
         *_unsettled(measures),
     ]
-    if not judged:
-        only_warn = any(one.status != "not_judged" for one in results)
+    only_warn = any(one.status != "not_judged" for one in results)
+    if not judged and (only_warn or measures.observation is None):
         why = "the limits only warn" if only_warn else "no SLO with a limit applies to this load"
         open_ends.append(f"nothing was judged: {why}")
     status: VerdictStatus = "pass"
@@ -139,6 +141,9 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
     elif not measures.validity.is_valid or open_ends or unsure:
         status, reasons = "undetermined", [*invalid, *open_ends, *unsure]
     without = _judged_without(results, measures)
+    if not judged and measures.observation is not None:
+        nothing = "nothing was judged: no limit was set, for example --set slos.drain_seconds=60"
+        status, reasons, without = "not_judged", [nothing, *invalid, *open_ends], ()
     return Verdict(
         run_id=measures.run_id,
         status=status,
@@ -157,6 +162,7 @@ def exit_code(verdict: Verdict) -> ExitCode:
         "pass": ExitCode.PASS,
         "fail": ExitCode.SLO_FAILED,
         "undetermined": ExitCode.UNDETERMINED,
+        "not_judged": ExitCode.PASS,
     }[verdict.status]
 
 

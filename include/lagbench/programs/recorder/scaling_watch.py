@@ -21,6 +21,7 @@ from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.kube_client import Event
 from lagbench.core.hpa.controller_flags import metric_part, metric_text
 from lagbench.core.kubernetes_values import NS_PER_SECOND, parse_milli
+from lagbench.core.object_meta import LAST_APPLIED
 from lagbench.core.policy.policy import POLICY_VERSIONS, Policy
 from lagbench.core.scenario.scenario import Workload
 from lagbench.core.telemetry.records_of_programs import Record
@@ -39,7 +40,6 @@ from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.recorder.grid_sampler import Read
 from lagbench.programs.recorder.pod_watch import ObjectWatch, present
 
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
 Events = Callable[[], Iterator[Event]]
 Send = Callable[[Record], None]
@@ -157,7 +157,7 @@ class ScalerWatch(ObjectWatch):
             there.add(name := metadata["name"])
             self._scalers.learn(self._kind, scaler)
             annotations = dict(metadata.get("annotations") or {})
-            annotations.pop(_LAST_APPLIED, None)
+            annotations.pop(LAST_APPLIED, None)
             if self._stored.get(name) != (spec, annotations):
                 self._stored[name] = (spec, annotations)
                 self._report_stored(name, at, spec=spec, annotations=annotations)

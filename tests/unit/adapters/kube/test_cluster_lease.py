@@ -13,8 +13,8 @@ from tests.fakes.fake_kafka_admin import FakeKafkaAdmin
 from tests.fakes.fake_kube import FakeKube
 from tests.fakes.fake_leases import FakeLeases
 
+from lagbench.adapters.clean_up import clear_cluster
 from lagbench.adapters.kube.cluster_lease import HOLDER_VARIABLE, ClusterLease, stored_holder
-from lagbench.adapters.kube.workloads import clear_cluster
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.errors import NotReady
 

@@ -301,7 +301,7 @@ def test_each_scale_step_is_judged(
         ("accounting", {"reordered": None}, "reordered"),
         ("accounting", {"zombie": None}, "zombies"),
         ("scaling", {"baseline_at_floor": None}, "baseline_at_floor"),
-        ("scaling", {"max_replicas": None}, "flips"),
+        ("scaling", {"flips": None}, "flips"),
         ("drain", {"falls_monotonically": None}, "lag_falls_at_full_parallelism"),
     ],
 )

@@ -51,6 +51,8 @@ class Observation:
     pod_rate_per_second: float | None = None
     policy_unknown: str = ""
     """Why an object that may scale the group could not be read; empty: all were read."""
+    lowest_rate_per_second: float | None = None  # of the load
+    highest_rate_per_second: float | None = None
     pod_rate_source: str = "the group was never busy for long enough to show it"
 
     def as_dict(self) -> dict[str, Any]:

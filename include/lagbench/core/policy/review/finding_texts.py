@@ -400,6 +400,11 @@ _TEXTS = {
     "copied-out": _Text(
         "note", "was read from a cluster; the API server writes it itself", "leave it out"
     ),
+    "copied-out/unknown-version": _Text(
+        "warning",
+        "kubectl apply takes it only while the object in the cluster has this version",
+        "leave it out",
+    ),
     "copied-out/version": _Text(
         "refused", "resourceVersion should not be set on objects to be created", "leave it out"
     ),

@@ -12,7 +12,7 @@ from lagbench.core.keda.triggers.trigger_authentication import (
     target_variables,
 )
 from lagbench.core.policy.admission.webhook import Manifest, target_type
-from lagbench.core.policy.policy import POLICY_VERSIONS
+from lagbench.core.policy.policy import POLICY_VERSIONS, is_policy
 from lagbench.core.policy.review.cluster_facts import (
     AUTHENTICATIONS,
     WORKLOADS,
@@ -35,6 +35,22 @@ class FileReview:
     others: tuple[str, ...]
 
 
+def policies_of(
+    documents: Sequence[Any], *, where: str
+) -> tuple[Sequence[Manifest], Sequence[Manifest]]:
+    """Return the manifests of a file, and the policies among them.
+
+    :raises WrongInput: a document is not a manifest, or none is a policy.
+    """
+    manifests = [_manifest(item, where, number) for number, item in enumerate(documents, start=1)]
+    policies = [item for item in manifests if is_policy(item)]
+    if not policies:
+        found = ", ".join(title_of(item) for item in manifests) or "nothing"
+        allowed = f"at least one {' or '.join(POLICY_VERSIONS)}"
+        raise WrongInput(where=where, field="documents", value=found, allowed=allowed)
+    return manifests, policies
+
+
 def review_documents(
     documents: Sequence[Any],
     *,
@@ -51,12 +67,7 @@ def review_documents(
     :raises WrongInput: a document is not a manifest, none is a policy, or one has another namespace
         than the facts.
     """
-    manifests = [_manifest(item, where, number) for number, item in enumerate(documents, start=1)]
-    policies = [item for item in manifests if item.get("kind") in POLICY_VERSIONS]
-    if not policies:
-        found = ", ".join(_title(item) for item in manifests) or "nothing"
-        allowed = f"at least one {' or '.join(POLICY_VERSIONS)}"
-        raise WrongInput(where=where, field="documents", value=found, allowed=allowed)
+    manifests, policies = policies_of(documents, where=where)
     if facts is not None:
         _check_namespaces(policies, facts, where)
     reviews, applied = [], list[Manifest]()
@@ -66,7 +77,7 @@ def review_documents(
         reviews.append(review)
         if review.is_accepted:  # a refused one is in nobody's way
             applied.append(policy)
-    others = [_title(item) for item in manifests if item.get("kind") not in POLICY_VERSIONS]
+    others = [title_of(item) for item in manifests if item.get("kind") not in POLICY_VERSIONS]
     return FileReview(tuple(reviews), tuple(others))
 
 
@@ -76,7 +87,7 @@ def _check_namespaces(policies: Sequence[Manifest], facts: ClusterFacts, where: 
         if namespace != facts.namespace:
             raise WrongInput(
                 where=where,
-                field=f"metadata.namespace of {_title(policy)}",
+                field=f"metadata.namespace of {title_of(policy)}",
                 value=namespace,
                 allowed=f"{facts.namespace}, the namespace of {facts.source}, or none (NAMESPACE "
                 "in the file of --target-settings names another)",
@@ -118,6 +129,7 @@ def _known_objects(
         environment=target_environment(policy, [*near, *seen.workloads]),
         authentications=frozenset(logins | {key for key, is_there in asked.items() if is_there}),
         lacks_target=facts is None and bool(own) and not is_known and kind in WORKLOADS,
+        is_cluster_read=facts is not None,
         missing_authentications=frozenset(key for key, is_there in asked.items() if not is_there),
     )
 
@@ -142,7 +154,8 @@ def _manifest(document: Any, where: str, number: int) -> Manifest:
     )
 
 
-def _title(manifest: Manifest) -> str:
+def title_of(manifest: Manifest) -> str:
+    """Return the kind and the name of an object."""
     return f"{manifest.get('kind')} {name_of(manifest)}".strip()
 
 

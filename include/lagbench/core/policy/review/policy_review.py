@@ -129,10 +129,13 @@ def review_policy(
 
 def _exported(manifest: Mapping[str, Any], around: KnownObjects) -> Iterator[Finding]:
     """Yield what a cluster has added to the object, which a policy does not have."""
-    is_update = name_of(manifest) in map(name_of, around.cluster.scaled_objects)
+    is_hpa = manifest.get("kind") == "HorizontalPodAutoscaler"
+    stored = around.cluster.hpas if is_hpa else around.cluster.scaled_objects
+    is_update = name_of(manifest) in map(name_of, stored)
     for field in exported_fields(manifest):
-        creates = field == "metadata.resourceVersion" and not is_update
-        key = "copied-out/version" if creates else "copied-out"
+        key = "copied-out"
+        if field == "metadata.resourceVersion" and not is_update:
+            key += "/version" if around.is_cluster_read else "/unknown-version"
         yield found(key, field, shown(value_at(manifest, field), field))
 
 

@@ -53,7 +53,8 @@ class KnownObjects:
 
     ``environment``: of the target's container; None: not known. ``authentications``: (kind, name)
     of the known ones; None: not read. ``lacks_target``: the file holds workloads of this namespace,
-    but not the target, and no cluster was asked. ``missing_authentications``: (kind, name) of those
+    but not the target, and no cluster was asked. ``is_cluster_read``: else an object that is not
+    among them may be there. ``missing_authentications``: (kind, name) of those
     that the cluster does not have.
     """
 
@@ -61,6 +62,7 @@ class KnownObjects:
     environment: Mapping[str, str] | None = None
     authentications: frozenset[tuple[str, str]] | None = None
     lacks_target: bool = False
+    is_cluster_read: bool = False
     missing_authentications: frozenset[tuple[str, str]] = frozenset()
 
 

@@ -310,20 +310,26 @@ def test_an_annotation_of_another_type_is_named() -> None:
     assert finding.instead.startswith('"true" in quotes')
 
 
-def test_a_manifest_copied_out_of_the_cluster_is_reported() -> None:
-    """The fields of the cluster are named, and the rest is checked as well."""
+@pytest.mark.parametrize(("facts", "level"), [(None, "warning"), (ClusterFacts(*PLACE), "refused")])
+def test_a_manifest_copied_out_of_the_cluster_is_reported(
+    facts: ClusterFacts | None, level: str
+) -> None:
+    """The fields of the cluster are named, and the rest is checked as well.
+
+    Whether the version is the stored one, only the cluster knows.
+    """
     given = {"resourceVersion": "12", "uid": "a", "managedFields": [{}]}
     exported = scaled_object(metadata=given, triggers=[{**kafka(), "useCachedMetrics": True}])
-    found = review({**exported, "status": {"hpaName": "h"}})
+    found = review({**exported, "status": {"hpaName": "h"}}, facts=facts)
 
     copied = {item.field: item.level for item in found.findings if item.code == "copied-out"}
     assert copied == {
-        "metadata.resourceVersion": "refused",
+        "metadata.resourceVersion": level,
         "metadata.managedFields": "note",
         "metadata.uid": "note",
         "status": "note",
     }
-    assert not found.is_accepted
+    assert found.is_accepted == (facts is None)
     assert "cached-metrics" in found.codes
 
 
