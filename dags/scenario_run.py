@@ -157,6 +157,7 @@ def require_verdict(run_folder: str) -> None:
     """
     from lagbench.embedded.kept_log import how_to_account
     from lagbench.orchestrator.opened_clusters import clean_up_failures
+    from lagbench.printed_commands import runnable
     from lagbench.project import state_dir
 
     if not run_folder:
@@ -166,7 +167,7 @@ def require_verdict(run_folder: str) -> None:
     if not folder.verdict.is_file():
         problems.insert(0, f"the run ended without a verdict{how_to_account(state_dir(), folder)}")
     if problems:
-        raise AirflowFailException(f"{'; '.join(problems)}; see {run_folder}")
+        raise AirflowFailException(runnable(f"{'; '.join(problems)}; see {run_folder}"))
 
 
 @dag(

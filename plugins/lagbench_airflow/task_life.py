@@ -28,6 +28,7 @@ from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.scenario.stream_tail import Tail, tail_of_run
 from lagbench.core.telemetry.records_of_programs import Phase
 from lagbench.errors import NotReady, PodsEnded, PodsRefused, WrongInput
+from lagbench.printed_commands import runnable
 
 
 @contextmanager
@@ -36,7 +37,7 @@ def wrong_input_is_final() -> Iterator[None]:
     try:
         yield
     except (WrongInput, PodsRefused, PodsEnded) as error:
-        raise AirflowFailException(str(error)) from error
+        raise AirflowFailException(runnable(str(error))) from error
 
 
 class TaskKilled(BaseException):

@@ -58,7 +58,7 @@ def print_runs(console: Terminal, runs: Sequence[RunSummary]) -> None:
     A file or a pipe gets all columns, whatever its assumed width.
     """
     if not runs:
-        console.say("no runs yet: make rehearse")
+        console.say("no runs yet: lagbench run hello")
         return
     rows = []
     for run in runs:

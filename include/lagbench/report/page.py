@@ -21,6 +21,7 @@ from lagbench.core.simulation.prediction import Residual, RunPrediction, residua
 from lagbench.core.verdict.in_words import in_words
 from lagbench.core.verdict.slo import SloStatus
 from lagbench.core.verdict.verdict import Verdict
+from lagbench.printed_commands import runnable
 from lagbench.report.next_steps import next_steps
 from lagbench.report.series import RunSeries, data_block, read_series
 from lagbench.results.gate import read_record
@@ -108,6 +109,7 @@ def environment() -> jinja2.Environment:
         loader=jinja2.PackageLoader("lagbench.report"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=lambda shown: runnable(shown) if type(shown) is str else shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -29,6 +29,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from lagbench.adapters.runs.run_folder import SECOND_GROUP, runs_root
 from lagbench.core.measures.model import NANOSECONDS
+from lagbench.printed_commands import runnable
 from lagbench.programs.live.run_follower import PhaseLog, ends_run, failures_of
 from lagbench.report.page import scripts, styles
 from lagbench_airflow.links import public_prefix, report_path
@@ -245,7 +246,7 @@ def read_lines(run_id: str, offset: int) -> Reading:
             is_old = time.time() - phases[-1].at / NANOSECONDS > STALE_SECONDS
             is_stale = ends_run(phases[-1]) or (phases[-1].state == "failed" and is_old)
     lines = [line for line in data.decode(errors="replace").split("\n") if line]
-    failure = "; ".join(f"{one.name}: {one.detail}" for one in failures_of(phases))
+    failure = runnable("; ".join(f"{one.name}: {one.detail}" for one in failures_of(phases)))
     return Reading(
         lines,
         begins_at + len(data),

@@ -1,0 +1,156 @@
+"""Each command that the product or a page prints is one that the command line takes."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from rich.text import Text
+from tests.unit.cli.conftest import Command
+
+from lagbench.catalog.catalog_files import list_scenarios
+from lagbench.cli.app import app
+from lagbench.cli.terminal import Terminal
+from lagbench.printed_commands import CALLED_AS, COMMAND, VERBS, called_as, runnable
+from lagbench.project import PROJECT_ROOT
+from lagbench.report.page import environment
+
+LINE = typer.main.get_command(app)
+SCENARIOS = list_scenarios()
+# In architecture.md commands are boxes of a drawing.
+PAGES = [PROJECT_ROOT / "README.md", *sorted(PROJECT_ROOT.glob("docs/[!a]*.md"))]
+PROGRAMS = [
+    one for top in ("include", "plugins", "dags") for one in PROJECT_ROOT.glob(f"{top}/**/*.py")
+]
+
+
+def texts(tree: ast.Module) -> Iterator[str]:
+    """Yield each text of a program that is not a docstring; a field of it is one word."""
+    parts: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts |= {id(one) for one in ast.walk(node) if one is not node}
+            yield "".join(
+                str(one.value) if isinstance(one, ast.Constant) else "FIELD" for one in node.values
+            )
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            parts.add(id(node.value))
+        elif (
+            isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts
+        ):
+            yield node.value
+
+
+def of_a_sentence(words: str) -> list[str]:
+    """Return the command at the begin of a sentence: up to the first word of prose."""
+    taken = []
+    for word in words.split():
+        bare = word.rstrip("`,;:.)")
+        is_verb = not taken or taken == ["policy"]
+        is_argument = re.match(r"-|.*[A-Z=…]|.*\.yaml", bare) or bare in SCENARIOS
+        if not is_verb and not is_argument:
+            break
+        taken.append(bare)
+        if bare != word:
+            break
+    return taken
+
+
+def printed() -> Iterator[Any]:
+    """Yield the arguments of each command: of texts in programs, and of code on pages."""
+    for path in PROGRAMS:
+        for text in texts(ast.parse(path.read_text())):
+            for found in COMMAND.finditer(text):
+                arguments = of_a_sentence(text[found.end() :])
+                yield pytest.param(arguments, id=f"{path.stem}: {' '.join(arguments)}")
+    for path in PAGES:
+        text = path.read_text().replace("\\\n", " ")
+        lines = "\n".join(re.findall(r"^```.*?^```", text, re.MULTILINE | re.DOTALL))
+        found = re.findall(r"^ *(?:\.venv/bin/)?lagbench (.*)$", lines, re.MULTILINE)
+        if path.name == "README.md":  # its table of questions
+            found += re.findall(r"`lagbench (\w+ [^`]+)`", text)
+        for line in found:
+            command = re.sub(r" \[.*\]", "", line).split("  ")[0]  # behind it: what it does
+            words = shlex.split(command, comments=True)
+            yield pytest.param(words, id=f"{path.name}: {' '.join(words)}")
+
+
+def parse(arguments: list[str]) -> None:
+    """Parse a command line as the command does, without running it."""
+    context = LINE.make_context("lagbench", list(arguments))
+    command, group = LINE, context
+    while hasattr(command, "resolve_command"):
+        rest = [*group._protected_args, *group.args]
+        name, command, rest = command.resolve_command(group, rest)
+        group = command.make_context(name, rest, parent=group)
+
+
+@pytest.mark.parametrize(
+    "arguments", sorted({one.id: one for one in printed()}.values(), key=lambda one: one.id)
+)
+def test_a_printed_command_parses(arguments: list[str]) -> None:
+    """Its verb, options and required arguments are those of the command line."""
+    parse(arguments)
+
+
+def test_every_verb_is_known() -> None:
+    """A new one is printed as it runs, too."""
+    assert set(VERBS) == set(LINE.commands)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("program", "is_on_path", "called"),
+    [
+        ("lagbench", False, "lagbench"),
+        (".venv/bin/lagbench", False, ".venv/bin/lagbench"),
+        ("{here}/.venv/bin/lagbench", False, ".venv/bin/lagbench"),
+        ("{here}/.venv/bin/lagbench", True, "lagbench"),
+        ("../my bench/bin/lagbench", False, "'../my bench/bin/lagbench'"),
+        ("/elsewhere/bin/pytest", False, "lagbench"),
+    ],
+)
+def test_a_command_is_called_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, is_on_path: bool, called: str
+) -> None:
+    """By its path from here, unless it is the one that the shell finds."""
+    own = tmp_path / ".venv" / "bin" / "lagbench"
+    own.parent.mkdir(parents=True)
+    own.touch(0o700)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(own.parent) if is_on_path else "/none")
+
+    assert called_as(program.format(here=tmp_path)) == called
+
+
+def test_what_is_printed_and_written_runs_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a line, a coloured line, a table and a report; in no path, and not twice."""
+    monkeypatch.setenv(CALLED_AS, ".venv/bin/lagbench")
+    console = Terminal(width=100)
+    shown = ("see lagbench run hello", Text("lagbench show a; lagbench-airflow"))
+    with console.capture() as captured:
+        console.print(*shown)
+        console.table(["do"], [["lagbench up"]])
+    page = environment().from_string("{{ do }}").render(do="lagbench account a")
+
+    written = f"{captured.get()}{page}"
+    assert re.findall(r"\S*lagbench\S* \w+", written) == [
+        f".venv/bin/lagbench {verb}" for verb in ("run", "show", "up", "account")
+    ]
+    assert runnable(written) == written
+
+
+def test_a_new_scenario_names_its_own_commands(lagbench: Command, tmp_path: Path) -> None:
+    """By the path of the file from where the user stands, quoted."""
+    folder = tmp_path / "my own"
+    answer = lagbench("new", str(folder))
+
+    lines = [one.strip("# ") for one in (folder / "scenario.yaml").read_text().splitlines()]
+    commands = [one.split("  ")[0] for one in lines if one.startswith("lagbench")]
+    assert [shlex.split(one)[2] for one in commands] == [str(folder / "scenario.yaml")] * 2
+    assert [one in answer.out for one in commands] == [True, True]
