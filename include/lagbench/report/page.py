@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
@@ -12,17 +13,23 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jinja2
+import yaml
 from markupsafe import Markup
 
 from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.catalog.catalog import load_policy
+from lagbench.catalog.catalog_files import is_path, list_policies
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.policy.policy import Policy
 from lagbench.core.simulation.prediction import Residual, RunPrediction, residuals
 from lagbench.core.verdict.in_words import in_words
 from lagbench.core.verdict.slo import SloStatus
 from lagbench.core.verdict.verdict import Verdict
+from lagbench.errors import LagbenchError
 from lagbench.printed_commands import runnable
-from lagbench.report.next_steps import next_steps
+from lagbench.project import HOME
+from lagbench.report.next_steps import cheaper_policies, next_steps
 from lagbench.report.series import RunSeries, data_block, read_series
 from lagbench.results.gate import read_record
 from lagbench.results.observed_run import POLICY_CHECK_FILE
@@ -87,7 +94,11 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         knows_rebalances=knows_rebalances(measures),
         named=NAMED,
         next_steps=next_steps(
-            measures, verdict, manifest.get("conf") or {}, is_second=folder.is_second
+            measures,
+            verdict,
+            _repeatable(folder, manifest.get("conf") or {}),
+            is_second=folder.is_second,
+            cheaper=_cheaper(folder, measures) if verdict.status == "pass" else (),
         ),
         links=_waterfall(measures),
         manifest=_flat(manifest),
@@ -115,6 +126,30 @@ def environment() -> jinja2.Environment:
     )
     made.filters |= FILTERS
     return made
+
+
+def _repeatable(folder: RunFolder, conf: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what repeats a run: its own files by their paths, or the run folder's copies."""
+    given = {name: conf.get(name) for name in ("scenario", "policy")}
+    if all((HOME / one).is_file() for one in given.values() if one and is_path(one)):
+        return conf
+    first = RunFolder(folder.path.parent) if folder.is_second else folder
+    return {"scenario": _from_home(first.scenario), "policy": _from_home(first.policy)}
+
+
+def _from_home(path: Path) -> str:
+    return str(path.relative_to(HOME) if path.is_relative_to(HOME) else path)
+
+
+def _cheaper(folder: RunFolder, measures: Measures) -> Sequence[str]:
+    """Return policies of the catalog to try instead of the run's."""
+    if measures.observation is not None or measures.spark is not None or folder.is_second:
+        return ()
+    own, limits = yaml.safe_load(folder.read_text(folder.policy)), {}
+    for name in list_policies():
+        with suppress(LagbenchError):
+            limits[name] = load_policy(name).limits
+    return cheaper_policies(measures, Policy.read(own, where=str(folder.policy)).limits, limits)
 
 
 def _second(folder: RunFolder) -> dict[str, Any] | None:

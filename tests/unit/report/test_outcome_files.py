@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,21 @@ from xml.etree import ElementTree as ET
 import pytest
 from tests.fakes.measured_run import quick_spike_measures
 from tests.fakes.nights import measures_with
+from tests.fakes.run_folder_builder import quick_spike_run
 from tests.fakes.two_groups import two_groups
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.live.live_line import LiveCell, LiveLine, LiveSlo, encode_line
 from lagbench.core.measures.doubts.doubts_of_policy import EVERYTHING, Doubt
 from lagbench.core.measures.evidence.observed_group import Observation
+from lagbench.core.policy.policy_limits import PolicyLimits
 from lagbench.core.scenario.consumer_kinds import level_of
 from lagbench.core.scenario.slo_limits import Slos
 from lagbench.core.verdict.slo import SloResult, SloStatus
 from lagbench.core.verdict.verdict import Verdict, judge
 from lagbench.errors import NotReady
-from lagbench.report.next_steps import NextStep, next_steps
+from lagbench.report import page
+from lagbench.report.next_steps import NextStep, cheaper_policies, next_steps
 from lagbench.report.outcome_files import (
     junit_xml,
     report_again,
@@ -242,7 +244,11 @@ def test_a_run_that_holds_leads_to_its_price_and_lost_messages_come_first() -> N
     lost = measures_with(accounting={"lost": 3})
     first, *_ = next_steps(lost, judge(lost, Slos(drain_seconds=120, reaction_seconds=5)))
 
-    assert step.command == "lagbench simulate quick_spike --policy lag-fast --seeds 20"
+    (tried,) = next_steps(GOOD, judge(GOOD, Slos(drain_seconds=120)), cheaper=["a", "b"])
+
+    assert (step.command, "simulator" in step.do) == ("", False)
+    simulated = "lagbench simulate quick_spike --policy lag-fast --policy=a --policy=b --seeds 20"
+    assert tried.command == simulated
     assert ("commit" in first.do, "messages lost" in first.because) == (True, True)
 
 
@@ -263,33 +269,66 @@ SET = "--set=consumer.process_ms=3 '--set=name=a; b' "
 
 
 @pytest.mark.parametrize(
-    ("conf", "command", "files"),
+    ("conf", "command"),
     [
-        ({}, f"{RUN} quick_spike --policy lag-fast --seed 1", []),
+        ({}, f"{RUN} quick_spike --policy lag-fast --seed 1"),
         # Quoted for a shell; the seed only once.
         (
             {"overrides": {"seed": "1", "consumer.process_ms": "3", "name": "a; b"}},
             f"{RUN} quick_spike --policy lag-fast {SET}--seed 1",
-            [],
         ),
-        # Files stand in the comment, too: one may have the name of a catalog's scenario.
         (
-            {"scenario": "my.yaml", "policy": "so.yaml"},
-            f"{RUN} my.yaml --policy so.yaml --seed 1",
-            ["my.yaml", "so.yaml"],
+            {"scenario": "my own/a.yaml", "policy": "so.yaml"},
+            f"{RUN} 'my own/a.yaml' --policy so.yaml --seed 1",
         ),
-        ({"scenario": "my.yaml", "policy": None}, f"{RUN} my.yaml --seed 1", ["my.yaml"]),
+        ({"scenario": "my.yaml", "policy": None}, f"{RUN} my.yaml --seed 1"),
     ],
 )
 def test_an_open_verdict_is_repeated_as_the_run_was_given(
-    conf: dict[str, Any], command: str, files: list[str]
+    conf: dict[str, Any], command: str
 ) -> None:
     """The first step names what left it open, and the command that repeats the cell."""
     (step,) = next_steps(GOOD, OPEN, conf)
 
-    given, _, comment = step.command.partition("#")
-    assert (step.because, given.strip()) == ("no fence", command)
-    assert re.findall(r"\S+\.yaml", comment) == files
+    assert (step.because, step.command) == ("no fence", command)
+
+
+@pytest.mark.parametrize("has_file", [True, False])
+def test_a_page_repeats_a_run_of_an_own_file_from_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_file: bool
+) -> None:
+    """Where the file is not there, it names the copies in the run folder, and changes nothing."""
+    monkeypatch.setattr(page, "HOME", tmp_path)
+    folder = quick_spike_run().write(tmp_path / "runs")
+    conf = {"scenario": "mine/a.yaml", "policy": None, "overrides": {"partitions": "12"}}
+    folder.update_manifest(conf=conf)
+    if has_file:
+        RunFolder(tmp_path).write_text("mine/a.yaml", "name: a")
+    copies = {
+        "scenario": f"runs/{folder.run_id}/scenario.yaml",
+        "policy": f"runs/{folder.run_id}/policy.yaml",
+    }
+
+    assert page._repeatable(folder, conf) == (conf if has_file else copies)
+
+
+def test_a_cheaper_policy_keeps_more_lag_within_the_same_replicas() -> None:
+    """The nearest first; not one that scales further, begins higher, or has the same threshold."""
+
+    def limits(least: int, most: int, lag: float | None) -> PolicyLimits:
+        return PolicyLimits(least, most, lag, "")
+
+    others = {
+        "same": limits(2, 12, 500),
+        "far": limits(2, 12, 9000),
+        "near": limits(0, 6, 600),
+        "wide": limits(2, 24, 900),
+        "high": limits(3, 12, 900),
+        "hours": limits(2, 12, None),
+    }
+
+    assert cheaper_policies(GOOD, limits(2, 12, 500), others) == ["near", "far"]
+    assert cheaper_policies(GOOD, limits(2, 12, None), others) == []
 
 
 def test_an_observed_group_gets_no_command_on_a_scenario() -> None:
