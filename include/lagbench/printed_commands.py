@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import shutil
+import textwrap
 from pathlib import Path
 
 CALLED_AS = "LAGBENCH_CALLED_AS"
@@ -22,6 +23,31 @@ VERBS = (
 )
 _NAME = "lagbench"
 COMMAND = re.compile(rf"(?<![\w./-]){_NAME}(?= (?:{'|'.join(VERBS)})\b)")
+
+
+_WITH_ARGUMENTS = re.compile(
+    rf"\S*{_NAME} (?:{'|'.join(VERBS)})\b"
+    r"(?: check| alerts| '[^']*'| --?[\w-]+| [^ ]*[A-Z/_=.…\d][^ ]*)*"
+)
+_NO_BREAK = "\ue000"
+
+
+def wrapped(text: str, width: int, prefix: str = "") -> list[str]:
+    """Return the lines of a message; a command stays on one line, however long, to be copied."""
+    lines = []
+    for line in text.splitlines():
+        whole = _WITH_ARGUMENTS.sub(lambda it: it[0].replace(" ", _NO_BREAK), runnable(line))
+        indent = " " * (len(line) - len(line.lstrip()))
+        lines += textwrap.wrap(
+            whole.strip(),
+            width,
+            initial_indent=prefix + indent,
+            subsequent_indent=f"{indent}  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        prefix = ""
+    return [line.replace(_NO_BREAK, " ") for line in lines] or [prefix]
 
 
 def called_as(program: str) -> str:

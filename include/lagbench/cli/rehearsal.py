@@ -254,10 +254,11 @@ def follow(
     Without its bench it is stopped: each of its waits would last until its limit.
     """
     from lagbench.adapters.runs.run_folder import RunFolder, runs_root
+    from lagbench.cli.verdict_table import print_stopped
     from lagbench.embedded.kept_log import how_to_account
     from lagbench.orchestrator.dag_run import ProcessDagRun, ServerDagRun, triggered_id
     from lagbench.orchestrator.sealed_conf import SEALED, break_seal, seal
-    from lagbench.report.outcome_files import write_stopped
+    from lagbench.report.stopped_run import write_stopped
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     state_dir, run_id = project.state_dir(), str(conf["run_id"])
@@ -283,7 +284,9 @@ def follow(
             console.say(f"the run was not stopped: {why}; {dag_run.where_to_look()}")
         watched.await_follower()
         if not folder.verdict.exists() and folder.path.is_dir():
-            console.say(f"{write_stopped(folder).text}: {folder.report}")
+            run = write_stopped(folder)
+            console.say(f"{run.text}: {folder.report}")
+            print_stopped(console, run)
         raise
     finally:
         break_seal(state_dir, handed[SEALED])

@@ -57,7 +57,7 @@ class Terminal(Console):
         right: Collection[str] = (),
         folded: Collection[str] = (),
     ) -> None:
-        """Print a table; numbers are ``right``.
+        """Print a table, or its title alone without rows; numbers are ``right``.
 
         :param folded: the columns that go over several lines where the terminal is narrow. Without
             any the table has its full width: a run id is never cut.
@@ -68,6 +68,9 @@ class Terminal(Console):
             table.add_column(heading, no_wrap=heading not in folded, justify=side)
         for row in rows:
             table.add_row(*map(_runnable, row))
+        if not table.row_count:
+            self.say(title)
+            return
         narrow = self.width
         self.width = narrow if folded else max(narrow, self._width_of(table))
         self.print(table)

@@ -17,7 +17,14 @@ from rich.text import Text
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.cli.terminal import Terminal
-from lagbench.core.live.live_line import LiveCell, LiveLine, LivePhase, SloStanding, decode_line
+from lagbench.core.live.live_line import (
+    LiveCell,
+    LiveLine,
+    LivePhase,
+    LiveSlo,
+    SloStanding,
+    decode_line,
+)
 from lagbench.core.live.run_state import state_of
 from lagbench.programs.live.run_follower import LAST_PHASE, PhaseLog, is_followed
 
@@ -193,9 +200,7 @@ def panel(run_id: str, view: RunView, elapsed: float) -> Table:
             reached, standing = view.standing[slo.name]
             at_end += standing == "at_end"
             if standing != "at_end":
-                mark, colour, word = _STANDINGS[standing]
-                shown = "" if reached is None else f"{reached:g} {slo.unit}".strip() + ", "
-                table.add_row(slo.title, Text(f"{mark} {shown}{word} ({slo.limit})", style=colour))
+                table.add_row(slo.title, standing_text(slo, reached, standing))
         table.add_row("known at the end", f"{at_end} of {len(cell.slos)} SLOs")
     table.add_row("to come", _to_come(view))
     table.add_row("elapsed", f"{elapsed:.0f} s")
@@ -203,6 +208,13 @@ def panel(run_id: str, view: RunView, elapsed: float) -> Table:
         of_both = ", both groups" if cell is not None and cell.group == "first" else ""
         table.add_row("verdict", Text(f"{view.verdict}{of_both}", style="bold"))
     return table
+
+
+def standing_text(slo: LiveSlo, reached: float | None, standing: str) -> Text:
+    """Return how an SLO stands, with the value so far and its limit."""
+    mark, colour, word = _STANDINGS[standing]
+    shown = "" if reached is None else f"{reached:g} {slo.unit}".strip() + ", "
+    return Text(f"{mark} {shown}{word} ({slo.limit})", style=colour)
 
 
 def sparkline(values: Iterable[int | None]) -> str:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jinja2
-import yaml
 from markupsafe import Markup
 
 from lagbench.adapters.runs.run_folder import RunFolder
@@ -21,7 +20,7 @@ from lagbench.catalog.catalog import load_policy
 from lagbench.catalog.catalog_files import is_path, list_policies
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.policy.policy import Policy
+from lagbench.core.policy.policy_limits import PolicyLimits
 from lagbench.core.simulation.prediction import Residual, RunPrediction, residuals
 from lagbench.core.verdict.in_words import in_words
 from lagbench.core.verdict.slo import SloStatus
@@ -33,6 +32,7 @@ from lagbench.report.next_steps import cheaper_policies, next_steps
 from lagbench.report.series import RunSeries, data_block, read_series
 from lagbench.results.gate import read_record
 from lagbench.results.observed_run import POLICY_CHECK_FILE
+from lagbench.results.read_run import read_policy
 from lagbench.results.run_prediction import read_prediction
 
 UNKNOWN = "–"
@@ -134,10 +134,11 @@ def _repeatable(folder: RunFolder, conf: Mapping[str, Any]) -> Mapping[str, Any]
     if all((HOME / one).is_file() for one in given.values() if one and is_path(one)):
         return conf
     first = RunFolder(folder.path.parent) if folder.is_second else folder
-    return {"scenario": _from_home(first.scenario), "policy": _from_home(first.policy)}
+    return {"scenario": from_home(first.scenario), "policy": from_home(first.policy)}
 
 
-def _from_home(path: Path) -> str:
+def from_home(path: Path) -> str:
+    """Return a path as commands name it that are called from there."""
     return str(path.relative_to(HOME) if path.is_relative_to(HOME) else path)
 
 
@@ -145,11 +146,13 @@ def _cheaper(folder: RunFolder, measures: Measures) -> Sequence[str]:
     """Return policies of the catalog to try instead of the run's."""
     if measures.observation is not None or measures.spark is not None or folder.is_second:
         return ()
-    own, limits = yaml.safe_load(folder.read_text(folder.policy)), {}
+    limits = dict[str, PolicyLimits]()
     for name in list_policies():
         with suppress(LagbenchError):
             limits[name] = load_policy(name).limits
-    return cheaper_policies(measures, Policy.read(own, where=str(folder.policy)).limits, limits)
+    with suppress(LagbenchError):  # a kept run has no policy
+        return cheaper_policies(measures, read_policy(folder).limits, limits)
+    return ()
 
 
 def _second(folder: RunFolder) -> dict[str, Any] | None:
