@@ -83,8 +83,10 @@ class RunView:
         if self.cell is None:
             return state_of(self.phase)
         second = None if self.newest is None else self.newest.second
-        planned = self.cell.planned_seconds
-        return state_of(self.phase, second=second, spikes=self.cell.spikes, planned_seconds=planned)
+        spikes, planned = self.cell.spikes, self.cell.planned_seconds
+        state = state_of(self.phase, second=second, spikes=spikes, planned_seconds=planned)
+        told = "" if self.newest is None else self.newest.state or ""
+        return told if told.startswith(f"{state}:") else state  # then it says what is waited for
 
     def seconds_until(self, end_seconds: float | None) -> float | None:
         """Return the time until a second of the stream, 0 after it; None: it is not known."""

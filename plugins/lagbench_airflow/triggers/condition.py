@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
     from lagbench.adapters.kube.kube import Kube
 
+WAITS_FOR = "waits_for"
+"""Key of what was seen, where a condition says in words what it waits for: the log has it."""
 HOLD_LOOK_SECONDS = 1.0
 """While a condition holds it is read at least so often: a relapse between two looks is not seen."""
 
@@ -155,6 +157,7 @@ class ConditionTrigger(BaseTrigger):
     async def _end(self) -> tuple[Reason, dict[str, Any]]:
         held_since: float | None = None
         seen: dict[str, Any] = {}
+        told = ""
         await asyncio.sleep(max(0.0, self.not_before_at - time.time()))
         while True:
             try:
@@ -165,6 +168,11 @@ class ConditionTrigger(BaseTrigger):
                 held_since, seen = None, seen | {"error": reading}
             else:
                 seen = reading.seen
+                of_groups = [seen, *(one for one in seen.values() if isinstance(one, dict))]
+                waits = "; ".join(one[WAITS_FOR] for one in of_groups if WAITS_FOR in one)
+                if waits and waits != told:
+                    self.log.info(waits)
+                told = waits
                 held_since = (held_since or time.monotonic()) if reading.is_met else None
                 if held_since is not None and time.monotonic() - held_since >= self.hold_seconds:
                     return Reason.REACHED, seen

@@ -106,6 +106,16 @@ def test_the_terminal_says_which_group_of_two_it_shows() -> None:
     assert decode_line(before) == FIRST
 
 
+@pytest.mark.parametrize(("task", "is_told"), [("lag_drained", True), ("fence_run", False)])
+def test_the_terminal_says_what_a_wait_is_for(task: str, *, is_told: bool) -> None:
+    """The follower knows it; a newer phase has a state of its own."""
+    waits = "processing the last messages: no commit for 30 s"
+    view = view_of(FIRST, msgspec.structs.replace(SECOND, state=waits))
+    view.take_phase(LivePhase(at=S, name=task, state="started"))
+
+    assert (waits in drawn(view)) == is_told
+
+
 def test_another_follower_begins_anew() -> None:
     """A line with the cell forgets the standing that another follower told."""
     view = view_of(FIRST, SECOND, FIRST)

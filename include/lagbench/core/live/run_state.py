@@ -41,6 +41,10 @@ EVENTS = {
 }
 """Events for a chart, at the begin or the end of a task; a wait has its event at its end."""
 
+LATE_COMMIT_SECONDS = 30.0
+DRAINS = ("lag_at_rest", "lag_drained")
+"""The tasks that wait until the group has committed."""
+
 _UNDER_LOAD = ("lag_builds_up", "traffic_finished")
 
 
@@ -70,3 +74,19 @@ def state_of(
     if planned_seconds is not None and second >= planned_seconds:
         return "draining"
     return "base load after the spike" if spikes else "under load"
+
+
+def late_commit(idle_seconds: float, lag: int | None, left_seconds: float | None) -> str:
+    """Return what is waited for while a group leaves messages uncommitted; empty: it continues.
+
+    The words change each half minute, so that a log has few lines of them.
+
+    :param idle_seconds: since the last commit. :param left_seconds: until the wait is given up.
+    """
+    if not lag or idle_seconds < LATE_COMMIT_SECONDS:
+        return ""
+    step = idle_seconds // LATE_COMMIT_SECONDS * LATE_COMMIT_SECONDS
+    text = f"no commit for {step:.0f} s, {lag:,} messages uncommitted: commit when idle"
+    if left_seconds is None:
+        return text
+    return f"{text}, or wait up to {max(left_seconds + idle_seconds - step, 0.0):.0f} s"

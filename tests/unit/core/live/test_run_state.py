@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lagbench.core.live.live_line import LiveSpike
-from lagbench.core.live.run_state import state_of
+from lagbench.core.live.run_state import late_commit, state_of
 from lagbench.project import PROJECT_ROOT
 
 SPIKES = [LiveSpike(start_seconds=10, end_seconds=30), LiveSpike(start_seconds=50, end_seconds=70)]
@@ -46,3 +46,31 @@ def test_each_task_of_a_rehearsal_has_a_state() -> None:
 
     assert len(tasks) > 15
     assert [task for task in tasks if state_of(task) == task.replace("_", " ")] == []
+
+
+@pytest.mark.parametrize(
+    ("idle", "lag", "left", "said"),
+    [
+        (29.9, 122, 870, ""),
+        (40, 0, 870, ""),
+        (40, None, 870, ""),
+        (
+            30,
+            122,
+            870,
+            "no commit for 30 s, 122 messages uncommitted: commit when idle, or wait up to 870 s",
+        ),
+        (
+            59,
+            122,
+            841,
+            "no commit for 30 s, 122 messages uncommitted: commit when idle, or wait up to 870 s",
+        ),
+        (61, 1122, None, "no commit for 60 s, 1,122 messages uncommitted: commit when idle"),
+    ],
+)
+def test_a_late_commit_is_told_each_half_minute(
+    idle: float, lag: int | None, left: float | None, said: str
+) -> None:
+    """What is waited for, how long it may last, and what to do; in between nothing changes."""
+    assert late_commit(idle, lag, left) == said
