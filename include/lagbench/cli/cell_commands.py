@@ -25,7 +25,8 @@ LOOK_SECONDS = 0.25
 
 def show(
     run: Annotated[
-        str | None, typer.Argument(help=f"A run, or {_KEPT}; without it, the list of runs.")
+        str | None,
+        typer.Argument(help=f"A run, or {_KEPT}; without it, the list of runs.", metavar="RUN"),
     ] = None,
 ) -> int:
     """Show a run's verdict, which is also the exit code; without RUN list all runs."""

@@ -35,7 +35,7 @@ def compare(
         typer.Argument(
             help="Run ids, or the beginnings of them; FILE#RUN of a runs.jsonl.gz; vs divides the "
             "two sides.",
-            metavar="RUN RUN… [vs RUN…]",
+            metavar="RUN",
         ),
     ],
     *,

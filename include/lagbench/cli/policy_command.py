@@ -46,7 +46,7 @@ CANNOT_RUN = ExitCode.SLO_FAILED
 FilesArgument = Annotated[
     list[str],
     typer.Argument(
-        metavar="FILE...",
+        metavar="FILE",
         help="Policies by name or path, or - for standard input: YAML or JSON, several documents "
         "or a List. Their Deployment and ConfigMaps may be beside them.",
     ),

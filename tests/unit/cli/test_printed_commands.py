@@ -99,6 +99,17 @@ def test_a_printed_command_parses(arguments: list[str]) -> None:
     parse(arguments)
 
 
+def test_arguments_of_every_verb_have_one_form() -> None:
+    """In the usage line each is one word in capitals."""
+    groups = (LINE, LINE.commands["policy"])  # type: ignore[attr-defined]
+    verbs = [verb for group in groups for verb in group.commands.values()]
+    arguments = [one for verb in verbs for one in verb.params if not one.opts[0].startswith("-")]
+
+    assert len(arguments) > 10
+    wrong = [one.name for one in arguments if not re.fullmatch("[A-Z]+", one.metavar or "")]
+    assert wrong == []
+
+
 def test_every_verb_is_known() -> None:
     """A new one is printed as it runs, too."""
     assert set(VERBS) == set(LINE.commands)  # type: ignore[attr-defined]
