@@ -27,7 +27,7 @@ COMMAND = re.compile(rf"(?<![\w./-]){_NAME}(?= (?:{'|'.join(VERBS)})\b)")
 
 _WITH_ARGUMENTS = re.compile(
     rf"\S*{_NAME} (?:{'|'.join(VERBS)})\b"
-    r"(?: check| alerts| '[^']*'| --?[\w-]+| [^ ]*[A-Z/_=.…\d][^ ]*)*"
+    r"(?: check| alerts| '[^']*'| --?[\w-]+(?: \w\S*)?| [^ ]*[A-Z/_=.…\d][^ ]*)*"
 )
 _NO_BREAK = "\ue000"
 

@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -14,9 +14,6 @@ from rich.text import Text
 from lagbench.cli.terminal import Terminal
 from lagbench.errors import ExitCode, LagbenchError, WrongInput
 from lagbench.printed_commands import runnable
-
-if TYPE_CHECKING:
-    from lagbench.catalog.catalog import Cell
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -26,6 +23,7 @@ def scenarios(*, as_json: JsonOption = False) -> int:
     from lagbench.adapters.process.processor_speed import this_processor
     from lagbench.catalog.catalog import checked_cell
     from lagbench.catalog.catalog_files import catalog_folder, list_scenarios, one_line
+    from lagbench.cli.rehearsal import run_seconds
     from lagbench.core.simulation.plan import cannot_carry, cores_needed, plan_cell
 
     here, rows = this_processor(), []
@@ -41,7 +39,7 @@ def scenarios(*, as_json: JsonOption = False) -> int:
         rows.append(
             row
             | {
-                "seconds": _seconds(cell),
+                "seconds": run_seconds(cell),
                 "partitions": cell.scenario.partitions,
                 "policy": cell.policy_name,
                 "cores": round(cores_needed(plans[0], second) / here.speed, 1),
@@ -148,12 +146,3 @@ def _runs_here(line: str, folder: Path) -> str:
         return line
     found = re.sub(r" (\w+\.yaml)\b", lambda match: f" {shlex.quote(str(folder / match[1]))}", line)
     return runnable(found)
-
-
-def _seconds(cell: Cell) -> float:
-    """Return how long a run takes, predicted for one phase of the HPA's sync."""
-    from lagbench.core.simulation.prediction import expected_run_seconds, predict
-
-    predicted = predict(cell.scenario, cell.policy, phases=1)
-    replicas = cell.policy.limits.started_replicas
-    return expected_run_seconds(cell.scenario, predicted, started_replicas=replicas)

@@ -119,7 +119,8 @@ def opened_target(
             require_target(server, target)
             require_healthy(server, state_dir)
         if cluster is None:
-            with _bench(console, server, keep_bench=keep_bench) as rehearse:
+            seconds = run_seconds(cells[0]) if len(cells) == 1 else None
+            with _bench(console, server, seconds, keep_bench=keep_bench) as rehearse:
                 yield rehearse
         else:
             yield _on_cluster(console, cluster, server, cells)
@@ -127,7 +128,7 @@ def opened_target(
 
 @contextmanager
 def _bench(
-    console: Terminal, server: AirflowServer | None, *, keep_bench: bool
+    console: Terminal, server: AirflowServer | None, seconds: float | None, *, keep_bench: bool
 ) -> Iterator[Rehearse]:
     """Bring the bench up, and down again if it was not up before."""
     from lagbench.embedded import bench
@@ -149,6 +150,7 @@ def _bench(
                 server=server,
                 process=waiting.pop() if waiting else None,
                 has_bench=lambda: bench.running(state_dir) is not None,
+                seconds=seconds,
             )
 
         try:
@@ -199,19 +201,25 @@ def _on_cluster(
 def log_in_seconds(cell: Cell) -> float:
     """Return how long the log-in to a cluster must last for a run of the cell.
 
-    It is half as long again as predicted, and the time in which its pods may start. A policy that
-    the simulator does not play counts by its load.
+    It is half as long again as predicted, and the time in which its pods may start.
+    """
+    return 1.5 * run_seconds(cell) + _STARTS_SECONDS
+
+
+def run_seconds(cell: Cell) -> float:
+    """Return how long a run takes, as predicted for one phase of the HPA's sync.
+
+    A policy that the simulator does not play counts by its load.
     """
     from lagbench.core.scenario.offered_load import offered_load
     from lagbench.core.simulation.prediction import expected_run_seconds, predict
 
-    replicas = cell.policy.limits.started_replicas
     try:
-        predicted = predict(cell.scenario, cell.policy)
-        seconds = expected_run_seconds(cell.scenario, predicted, started_replicas=replicas)
+        predicted = predict(cell.scenario, cell.policy, phases=1)
     except WrongInput:
-        seconds = offered_load(cell.scenario.profile).duration_seconds
-    return 1.5 * seconds + _STARTS_SECONDS
+        return offered_load(cell.scenario.profile).duration_seconds
+    replicas = cell.policy.limits.started_replicas
+    return expected_run_seconds(cell.scenario, predicted, started_replicas=replicas)
 
 
 def require_disk(cell: Cell, *, runs: int = 1) -> None:
@@ -248,6 +256,7 @@ def follow(
     server: AirflowServer | None,
     process: DagProcess | None = None,
     has_bench: Callable[[], bool] = lambda: True,
+    seconds: float | None = None,
 ) -> None:
     """Start the Dag run and show it until it ends; Ctrl-C and SIGTERM stop it and clean up.
 
@@ -273,7 +282,7 @@ def follow(
     watched = WatchedRun(folder)
     try:
         dag_run.start()
-        with ProgressDisplay(console, run_id) as display:
+        with ProgressDisplay(console, run_id, seconds) as display:
             _show_until_its_end(display, dag_run, watched, has_bench)
     except KeyboardInterrupt:
         console.say("stopping the run and cleaning up")

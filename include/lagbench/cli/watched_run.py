@@ -143,9 +143,10 @@ def is_in_progress(folder: RunFolder) -> bool:
 class ProgressDisplay(ExitStack):
     """Draws a run: a live panel on a terminal, a line every 5 s elsewhere."""
 
-    def __init__(self, console: Terminal, run_id: str) -> None:
-        """Prepare a display for one run."""
+    def __init__(self, console: Terminal, run_id: str, seconds: float | None = None) -> None:
+        """Prepare a display for one run, which is predicted to take ``seconds``."""
         super().__init__()
+        self._seconds = seconds
         self._console, self._run_id = console, run_id
         self._began = time.monotonic()
         self._last_line, self._last_phase = -PLAIN_LINE_EVERY_SECONDS, ""
@@ -163,7 +164,7 @@ class ProgressDisplay(ExitStack):
         """Draw what is known now."""
         elapsed = time.monotonic() - self._began
         if self._live is not None:
-            self._live.update(panel(self._run_id, view, elapsed))
+            self._live.update(panel(self._run_id, view, elapsed, self._seconds))
             return
         if view.cell is not None and not self._has_head:
             self._has_head = True
@@ -177,10 +178,15 @@ class ProgressDisplay(ExitStack):
         text = f"{view.state:<30} {view.progress or cells}".rstrip()
         if text != self._last_text and (is_due or view.phase != self._last_phase):
             self._last_line, self._last_phase, self._last_text = elapsed, view.phase, text
-            self._console.say(f"{elapsed:6.0f} s  {text}")
+            self._console.say(f"{elapsed:6.0f} {_of_all(elapsed, self._seconds)}s  {text}")
 
 
-def panel(run_id: str, view: RunView, elapsed: float) -> Table:
+def _of_all(elapsed: float, seconds: float | None) -> str:
+    """Return how long all takes, as predicted; empty: that is not known, or over."""
+    return "" if seconds is None or elapsed > seconds else f"of about {seconds:.0f} "
+
+
+def panel(run_id: str, view: RunView, elapsed: float, seconds: float | None = None) -> Table:
     """Return the live view as a table of names and values."""
     cell, newest = view.cell, view.newest
     table = Table(title=f"rehearsal {run_id}", show_header=False)
@@ -205,7 +211,7 @@ def panel(run_id: str, view: RunView, elapsed: float) -> Table:
                 table.add_row(slo.title, standing_text(slo, reached, standing))
         table.add_row("known at the end", f"{at_end} of {len(cell.slos)} SLOs")
     table.add_row("to come", _to_come(view))
-    table.add_row("elapsed", f"{elapsed:.0f} s")
+    table.add_row("elapsed", f"{elapsed:.0f} {_of_all(elapsed, seconds)}s")
     if view.verdict is not None:
         of_both = ", both groups" if cell is not None and cell.group == "first" else ""
         table.add_row("verdict", Text(f"{view.verdict}{of_both}", style="bold"))

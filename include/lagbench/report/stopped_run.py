@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -49,15 +50,15 @@ class StoppedRun:
     @property
     def rows(self) -> list[tuple[str, LivePhase, LivePhase | None]]:
         """Return the state that each phase began, and its begin and end; None: it did not end."""
-        ends = [phase for phase in self.phases if phase.state != "started"]
         begins = [phase for phase in self.phases if phase.state == "started"]
+        ends = [phase for phase in self.phases if phase.state != "started"]
         return [
             (
-                self._state(begin),
-                begin,
-                next((e for e in ends if e.name == begin.name and e.at >= begin.at), None),
+                self._state(one),
+                one,
+                next((e for e in ends if e.name == one.name and e.at >= one.at), None),
             )
-            for begin in begins
+            for one in begins
         ]
 
     @property
@@ -96,13 +97,10 @@ class StoppedRun:
 
     def data(self) -> str:
         """Return the charts' data as JSON, as ``series.data_block`` has it for a whole run."""
-        spikes = [] if self.cell is None else self.cell.spikes
-        begun = next((one for one in self.lines if one.second is not None), None)
-        origin = self.lines[0].at if self.lines else 0
-        if begun is not None:
-            origin = begun.at - round(((begun.second or 0.0) - self._origin) * 1e9)
+        spikes = self.cell.spikes if self.cell and self.second is not None else []
+        begun = next((line for line in self.lines if line.second is not None), self.lines[0])
+        origin = begun.at - ((begun.second or self._origin) - self._origin) * 1e9
         at = [round((line.at - origin) / 1e6) for line in self.lines]
-        ms = [after - before for before, after in zip([0, *at], at, strict=False)]
         replicas = [line.replicas or (None, None) for line in self.lines]
         columns: dict[str, dict[str, list[Any]]] = {
             "lag": {
@@ -118,23 +116,17 @@ class StoppedRun:
                 "consumed": [line.processed_per_second for line in self.lines],
             },
         }
-        events = [
-            {
-                "name": "spike",
-                "start": round((spike.start_seconds - self._origin) * 1e3),
-                "end": round((spike.end_seconds - self._origin) * 1e3),
-            }
-            for spike in (spikes if begun is not None else ())
-        ]
-        named = "the spike" if spikes else "the stream's start"
-        return in_a_script(
-            {
-                "origin": {"name": "the first line" if begun is None else named},
-                "tables": {name: {"ms": ms, "columns": them} for name, them in columns.items()},
-                "pods": [],
-                "events": {"phases": [], "actions": [], "changes": [], "spikes": events},
-            }
-        )
+        ms = [after - before for before, after in pairwise([0, *at])]
+        windows = [(spike.start_seconds, spike.end_seconds) for spike in spikes]
+        shown = [[round((second - self._origin) * 1e3) for second in window] for window in windows]
+        block = {
+            "origin": {"name": "the spike" if spikes else "the first line"},
+            "tables": {name: {"ms": ms, "columns": them} for name, them in columns.items()},
+            "pods": [],
+            "events": {"phases": [], "actions": [], "changes": []}
+            | {"spikes": [{"name": "spike", "start": a, "end": b} for a, b in shown]},
+        }
+        return in_a_script(block)
 
     @property
     def _origin(self) -> float:
@@ -190,7 +182,7 @@ def write_stopped(folder: RunFolder) -> StoppedRun:
         .get_template("stopped.html.j2")
         .render(
             run=run,
-            data=Markup(run.data()),  # noqa: S704 - JSON that no text can end
+            data=Markup(run.data() if run.lines else ""),  # noqa: S704 - JSON that no text can end
             script=Markup(script),  # noqa: S704 - ours
             style=Markup(style),  # noqa: S704 - ours
             content_security_policy=content_security_policy([script], [style]),

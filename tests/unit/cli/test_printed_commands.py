@@ -17,7 +17,7 @@ from tests.unit.cli.conftest import Command
 from lagbench.catalog.catalog_files import list_scenarios
 from lagbench.cli.app import app
 from lagbench.cli.terminal import Terminal
-from lagbench.printed_commands import CALLED_AS, COMMAND, VERBS, called_as, runnable
+from lagbench.printed_commands import CALLED_AS, COMMAND, VERBS, called_as, runnable, wrapped
 from lagbench.project import PROJECT_ROOT
 from lagbench.report.page import environment
 
@@ -165,3 +165,27 @@ def test_a_new_scenario_names_its_own_commands(lagbench: Command, tmp_path: Path
     commands = [one.split("  ")[0] for one in lines if one.startswith("lagbench")]
     assert [shlex.split(one)[2] for one in commands] == [str(folder / "scenario.yaml")] * 2
     assert [one in answer.out for one in commands] == [True, True]
+
+
+@pytest.mark.parametrize("width", [40, 80])
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        (
+            "no verdict; lagbench report spike-20261128-0b1 writes a page that says why",
+            3,
+        ),
+        (
+            "kept; lagbench run 'my own/a.yaml' --policy lag-quick --seed 1 repeats the run",
+            7,
+        ),
+    ],
+)
+def test_a_message_fits_and_a_command_in_it_is_whole(text: str, command: int, width: int) -> None:
+    """The prefix counts; only a command may be longer than the line."""
+    lines = wrapped(text, width, "NotReady ")
+    whole = next(line for line in lines if "lagbench" in line)
+
+    assert " ".join(" ".join(lines).split()) == f"NotReady {text}"
+    assert [line for line in lines if len(line) > width and line != whole] == []
+    assert len(shlex.split(whole[whole.index("lagbench") :])) >= command
