@@ -175,7 +175,8 @@ class ProgressDisplay(ExitStack):
             self._console.say(f"{cell.scenario} with {cell.policy}: {load}{rest}")
         is_due = elapsed - self._last_line >= PLAIN_LINE_EVERY_SECONDS
         cells = "  ".join(f"{name} {value}" for name, value in _cells(view) if value != "–")
-        text = f"{view.state:<30} {view.progress or cells}".rstrip()
+        is_told = ":" in view.state  # why nothing moves
+        text = view.state if is_told else f"{view.state:<30} {view.progress or cells}".rstrip()
         if text != self._last_text and (is_due or view.phase != self._last_phase):
             self._last_line, self._last_phase, self._last_text = elapsed, view.phase, text
             self._console.say(f"{elapsed:6.0f} {_of_all(elapsed, self._seconds)}s  {text}")

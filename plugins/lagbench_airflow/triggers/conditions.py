@@ -59,8 +59,8 @@ class Lag(Condition):
         if self._last is None or self._last[0] != total:
             self._last = total, time.time()
         if self.late_until_at is not None:
-            now = time.time()
-            if waits := late_commit(now - self._last[1], total, self.late_until_at - now):
+            idle, most = time.time() - self._last[1], self.late_until_at - self._last[1]
+            if waits := late_commit(idle, total, waited_seconds=idle, most_seconds=most):
                 return Reading(is_met, {**seen, WAITS_FOR: waits})
         if is_met or not self.job:
             return Reading(is_met, seen)

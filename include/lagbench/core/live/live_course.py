@@ -163,10 +163,12 @@ class Course:
         )
         waits = ""
         if self._commits is not None and self._task in DRAINS and _is_fresh(self._lag_at, now):
-            left = self._drain_seconds
-            if left is not None:
-                left -= (now - self._task_at) / NANOSECONDS
-            waits = late_commit(self._commits.idle_seconds, self._lag.total, left)
+            waits = late_commit(
+                self._commits.idle_seconds,
+                self._lag.total,
+                waited_seconds=(now - self._task_at) / NANOSECONDS,
+                most_seconds=self._drain_seconds,
+            )
         return f"{state}: {waits}" if waits else state
 
     def _producer_rates(self, now: int) -> tuple[float | None, float | None]:

@@ -76,17 +76,21 @@ def state_of(
     return "base load after the spike" if spikes else "under load"
 
 
-def late_commit(idle_seconds: float, lag: int | None, left_seconds: float | None) -> str:
+def late_commit(
+    idle_seconds: float, lag: int | None, *, waited_seconds: float, most_seconds: float | None
+) -> str:
     """Return what is waited for while a group leaves messages uncommitted; empty: it continues.
 
     The words change each half minute, so that a log has few lines of them.
 
-    :param idle_seconds: since the last commit. :param left_seconds: until the wait is given up.
+    :param idle_seconds: since the last commit. :param most_seconds: after that time of
+        ``waited_seconds`` the wait is given up.
     """
     if not lag or idle_seconds < LATE_COMMIT_SECONDS:
         return ""
-    step = idle_seconds // LATE_COMMIT_SECONDS * LATE_COMMIT_SECONDS
-    text = f"no commit for {step:.0f} s, {lag:,} messages uncommitted: commit when idle"
-    if left_seconds is None:
-        return text
-    return f"{text}, or wait up to {max(left_seconds + idle_seconds - step, 0.0):.0f} s"
+    since_step = idle_seconds % LATE_COMMIT_SECONDS
+    text = f"no commit for {idle_seconds - since_step:.0f} s, {lag:,} messages uncommitted"
+    if most_seconds is None:
+        return f"{text}: commit when idle"
+    left = max(most_seconds - max(waited_seconds - since_step, 0.0), 0.0)
+    return f"{text}: commit when idle, or wait up to {round(left, -1):.0f} s"

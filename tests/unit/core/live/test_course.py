@@ -210,12 +210,12 @@ def test_an_own_consumer_that_commits_late_is_waited_for_by_name(
     """The state of the line says how long the wait for the last commit may take."""
     samples = [lag(second, (0, 122, 100)) for second in range(41)]
     found = course(*samples, reports_work=not is_own, drain_seconds=900.0)
-    found.take_phase(LivePhase(at=5 * S, name=task, state="started"))
+    found.take_phase(LivePhase(at=10 * S, name=task, state="started"))
 
     state = found.line(40 * S).state or ""
 
     assert state.partition(": ")[2].partition(":")[0] == (said or "")
-    assert said is None or state.endswith("or wait up to 875 s")
+    assert said is None or state.endswith("or wait up to 880 s")
 
 
 def members(*held: tuple[str, list[int]]) -> GroupMembers:
