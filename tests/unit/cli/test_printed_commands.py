@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,13 +14,17 @@ from typing import Any
 import pytest
 import typer
 from rich.text import Text
+from tests.fakes.measured_run import quick_spike_measures
 from tests.unit.cli.conftest import Command
 
 from lagbench.catalog.catalog_files import list_scenarios
 from lagbench.cli.app import app
 from lagbench.cli.terminal import Terminal
+from lagbench.core.scenario.slo_limits import Slos
+from lagbench.core.verdict.verdict import judge
 from lagbench.printed_commands import CALLED_AS, COMMAND, VERBS, called_as, runnable, wrapped
 from lagbench.project import PROJECT_ROOT
+from lagbench.report.next_steps import next_steps
 from lagbench.report.page import environment
 
 LINE = typer.main.get_command(app)
@@ -97,6 +103,29 @@ def parse(arguments: list[str]) -> None:
 def test_a_printed_command_parses(arguments: list[str]) -> None:
     """Its verb, options and required arguments are those of the command line."""
     parse(arguments)
+
+
+@pytest.mark.parametrize("limit", [{}, {"reaction_seconds": 5}, {"rebalance_dip_percent": 1}])
+def test_the_next_steps_of_a_report_parse(limit: dict[str, float]) -> None:
+    """Of a run that passes, and of one that fails."""
+    measures = quick_spike_measures()
+    verdict = judge(measures, Slos(drain_seconds=120).model_copy(update=limit))
+    conf = {"scenario": "my own/a.yaml", "policy": None, "overrides": {"name": "a b"}}
+    steps = next_steps(measures, verdict, conf, cheaper=["lag-default"])
+    commands = [part for one in steps for part in one.command.split("; ") if "lagbench" in part]
+
+    assert len(commands) >= 1 + bool(limit)
+    for command in commands:
+        parse(shlex.split(command)[1:])
+
+
+def test_help_loads_nothing_heavy() -> None:
+    """It is there at once."""
+    heavy = ("airflow", "confluent_kafka", "kubernetes", "numpy", "pyarrow", "pydantic", "yaml")
+    code = f"import sys, lagbench.cli.app; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
 
 
 def test_arguments_of_every_verb_have_one_form() -> None:
