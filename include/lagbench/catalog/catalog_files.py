@@ -61,11 +61,11 @@ def file_name(name_or_path: str) -> str:
 
 
 def path_from_home(name_or_path: str) -> str:
-    """Return a path below HOME from there, and another as its name; a name unchanged."""
+    """Return a path below HOME from there, and another without its folder; a name unchanged."""
     if not is_path(name_or_path):
         return name_or_path
     path = Path(name_or_path).absolute()
-    return str(path.relative_to(HOME)) if path.is_relative_to(HOME) else path.name
+    return str(path.relative_to(HOME)) if path.is_relative_to(HOME) else f"…/{path.name}"
 
 
 def resolved(name: str, given: str | Path) -> Path:
