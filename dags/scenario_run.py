@@ -28,6 +28,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from lagbench.core.cluster.spark_connection import time_limit_seconds
 from lagbench.errors import LagbenchError
+from lagbench.printed_commands import runnable
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
 from lagbench_airflow.operators.fence_run import FenceRunOperator
 from lagbench_airflow.operators.offered_load import InjectSpikeOperator, StopTailOperator
@@ -84,7 +85,7 @@ def plan_cell() -> dict[str, Any]:
         try:
             return plan_run(context["params"], dag_run=context["dag_run"].run_id)
         except LagbenchError as error:  # for the run's page: there is no run folder to say it in
-            context["ti"].xcom_push(REFUSED, str(error))
+            context["ti"].xcom_push(REFUSED, runnable(str(error)))
             raise
 
 
@@ -168,6 +169,7 @@ def require_verdict(run_folder: str) -> None:
     """
     from lagbench.embedded.kept_log import how_to_account
     from lagbench.orchestrator.opened_clusters import clean_up_failures
+    from lagbench.printed_commands import runnable
     from lagbench.project import state_dir
 
     if not run_folder:
@@ -177,7 +179,7 @@ def require_verdict(run_folder: str) -> None:
     if not folder.verdict.is_file():
         problems.insert(0, f"the run ended without a verdict{how_to_account(state_dir(), folder)}")
     if problems:
-        raise AirflowFailException(f"{'; '.join(problems)}; see {run_folder}")
+        raise AirflowFailException(runnable(f"{'; '.join(problems)}; see {run_folder}"))
 
 
 @dag(

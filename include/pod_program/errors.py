@@ -53,6 +53,13 @@ class WrongInput(LagbenchError):
         )
 
 
+def cannot_read(path: object, error: Exception | str, *, field: str = "file") -> WrongInput:
+    """Return the error of a file that cannot be read, with the reason in a word."""
+    reason = getattr(error, "strerror", None) or str(error)
+    allowed, sentence = f"a readable file ({reason})", f"cannot be read: {reason}"
+    return WrongInput(where=str(path), field=field, value=path, allowed=allowed, sentence=sentence)
+
+
 class NotReady(LagbenchError):
     """The environment lacks something that the bench needs (exit code 3)."""
 

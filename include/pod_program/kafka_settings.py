@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from pod_program.errors import WrongInput
+from pod_program.errors import WrongInput, cannot_read
 from pod_program.kafka_config import CONFIG_VARIABLE, settings_of_extra, settings_of_file
 from pod_program.shown import HIDDEN
 
@@ -58,10 +58,8 @@ def read_settings(path: Path) -> dict[str, str]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "no text"
-        raise WrongInput(
-            where=where, field="file", value=where, allowed=f"a file that can be read ({reason})"
-        ) from error
+        reason = error if isinstance(error, OSError) else "it is not text"
+        raise cannot_read(where, reason) from error
     try:
         found = settings_of_file(text)
     except ValueError as error:

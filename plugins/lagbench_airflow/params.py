@@ -21,12 +21,12 @@ from lagbench.adapters.runs.run_manifest import write_manifest
 from lagbench.catalog.catalog import checked_cell, parse_settings
 from lagbench.catalog.catalog_files import (
     catalog_folder,
-    file_name,
     from_any_folder,
     is_path,
     list_policies,
     list_scenarios,
     one_line,
+    path_from_home,
     policies_folder,
     resolved,
 )
@@ -274,8 +274,8 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
     if manifest:
         folder.write_text(folder.own_deployment, manifest, mode=0o600)
     conf = {
-        "scenario": file_name(str(params["scenario"])),
-        "policy": file_name(named or "") or None,  # None: the scenario's own
+        "scenario": path_from_home(str(params["scenario"])),
+        "policy": path_from_home(named or "") or None,  # None: the scenario's own
         "overrides": overrides,
         "dag_run": dag_run,
     }

@@ -29,6 +29,7 @@ from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.scenario.stream_tail import Tail, tail_of_run
 from lagbench.core.telemetry.records_of_programs import Phase
 from lagbench.errors import NotReady, PodsEnded, PodsRefused, WrongInput
+from lagbench.printed_commands import runnable
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +46,9 @@ def wrong_input_is_final() -> Iterator[None]:
     try:
         yield
     except (WrongInput, PodsRefused, PodsEnded) as error:
-        log.error("%s", error)
-        raise AirflowFailException(str(error)) from error
+        text = runnable(str(error))
+        log.error("%s", text)
+        raise AirflowFailException(text) from error
 
 
 class TaskKilled(BaseException):

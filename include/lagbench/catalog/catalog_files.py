@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from lagbench.errors import WrongInput
-from lagbench.project import PROJECT_ROOT, named_folder
+from lagbench.project import HOME, PROJECT_ROOT, named_folder
 
 CATALOG_VARIABLE, POLICIES_VARIABLE = "LAGBENCH_CATALOG", "LAGBENCH_POLICIES"
 _SUFFIXES = (".yaml", ".yml")
@@ -58,6 +58,14 @@ def from_any_folder(name_or_path: str) -> str:
 def file_name(name_or_path: str) -> str:
     """Return a path without its folder, which says who wrote it; a name unchanged."""
     return Path(name_or_path).name if is_path(name_or_path) else name_or_path
+
+
+def path_from_home(name_or_path: str) -> str:
+    """Return a path below HOME from there, and another without its folder; a name unchanged."""
+    if not is_path(name_or_path):
+        return name_or_path
+    path = Path(name_or_path).absolute()
+    return str(path.relative_to(HOME)) if path.is_relative_to(HOME) else f"…/{path.name}"
 
 
 def resolved(name: str, given: str | Path) -> Path:

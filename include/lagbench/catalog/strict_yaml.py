@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from lagbench.errors import WrongInput
+from pod_program.errors import cannot_read
 from pod_program.shown import HIDDEN
 
 MOST_BYTES = 2**20
@@ -135,9 +136,7 @@ def read_text(path: Path) -> str:
             return text
     except UnicodeDecodeError:
         pass
-    raise WrongInput(
-        where=str(path), field="file", value=path.name, allowed="text in UTF-8, without zero bytes"
-    )
+    raise cannot_read(path, "it is not text in UTF-8")
 
 
 def read_bytes(path: Path, *, most: int = MOST_BYTES) -> bytes:
@@ -149,21 +148,12 @@ def read_bytes(path: Path, *, most: int = MOST_BYTES) -> bytes:
         mode = path.stat().st_mode
         is_file = stat.S_ISREG(mode) or (stat.S_ISFIFO(mode) and path.is_relative_to("/dev"))
         if not is_file and not stat.S_ISDIR(mode):
-            raise WrongInput(
-                where=str(path), field="file", value=path.name, allowed="a regular file"
-            )
+            raise cannot_read(path, "it is neither a file nor a pipe")
         with path.open("rb") as file:
             content = file.read(most + 1)
             size = max(len(content), path.stat().st_size)
     except (OSError, ValueError) as error:  # a zero byte in its name is a ValueError
-        reason = getattr(error, "strerror", None) or str(error)
-        raise WrongInput(
-            where=str(path),
-            field="file",
-            value=path.name,
-            allowed=f"a readable file ({reason})",
-            sentence=f"cannot be read: {reason}",
-        ) from error
+        raise cannot_read(path, error) from error
     require_size(size, most, where=str(path))
     return content
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ from lagbench.cli.run_command import run
 from lagbench.cli.simulate_command import simulate
 from lagbench.cli.terminal import Terminal
 from lagbench.errors import ExitCode, LagbenchError, WrongInput
+from lagbench.printed_commands import CALLED_AS, called_as, command_name, wrapped
 from pod_program.shown import printable
 
 # typer ships its own click and exports only this one of its errors: its base covers them all.
@@ -83,12 +85,17 @@ def _require_values(arguments: Sequence[str]) -> None:
 def main() -> None:
     """Run the command; each error gives one message and its exit code, which is never 1."""
     make_output_last()
+    os.environ[CALLED_AS] = called_as(sys.argv[0])
     errors = Terminal(stderr=True)
     try:
         _require_values(sys.argv[1:])
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, prog_name=command_name())
     except LagbenchError as error:
-        errors.print(Text(type(error).__name__, "red"), str(error))
+        kind = type(error).__name__
+        first, *others = wrapped(str(error), errors.width, f"{kind} ")
+        errors.say(Text.assemble((kind, "red"), first.removeprefix(kind)))
+        for line in others:
+            errors.say(line)
         sys.exit(error.exit_code)
     except _UsageError as error:
         error.message = printable(error.message)

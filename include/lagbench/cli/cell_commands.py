@@ -25,7 +25,8 @@ LOOK_SECONDS = 0.25
 
 def show(
     run: Annotated[
-        str | None, typer.Argument(help=f"A run, or {_KEPT}; without it, the list of runs.")
+        str | None,
+        typer.Argument(help=f"A run, or {_KEPT}; without it, the list of runs.", metavar="RUN"),
     ] = None,
     *,
     as_json: JsonOption = False,
@@ -70,7 +71,7 @@ def report(
     from lagbench.adapters.runs.experiment_folder import KEPT_FOLDER, is_kept, opened
     from lagbench.adapters.runs.run_folder import runs_root
     from lagbench.core.verdict.verdict import exit_code
-    from lagbench.report.outcome_files import report_again, report_kept, write_stopped
+    from lagbench.report.outcome_files import report_again, report_kept
     from lagbench.results.measure_run import what_if
     from lagbench.results.observed_run import complete_run, is_unfinished
 
@@ -87,9 +88,6 @@ def report(
             _require_end(folder)
             if is_unfinished(folder):
                 complete_run(folder)
-            elif not folder.accounting.exists() and not folder.has_landed():
-                told = f"run {folder.reference} {write_stopped(folder).text}"
-                raise NotReady(f"{told}. {folder.report} shows how far it came")
             verdict = report_again(folder)
     say(_in_short(verdict))
     say(f"report: {folder.report}")

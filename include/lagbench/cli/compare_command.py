@@ -34,7 +34,7 @@ def compare(
         typer.Argument(
             help="Run ids, or the beginnings of them; FILE#RUN of a runs.jsonl.gz; vs divides the "
             "two sides.",
-            metavar="RUN RUN… [vs RUN…]",
+            metavar="RUN",
         ),
     ],
     *,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
+import re
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from rich.text import Text
 from lagbench.cli.options import JsonOption
 from lagbench.cli.terminal import Terminal, print_json
 from lagbench.errors import ExitCode, LagbenchError, WrongInput
+from lagbench.printed_commands import runnable
 
 
 def scenarios(*, as_json: JsonOption = False) -> int:
@@ -126,10 +128,20 @@ def new(
             raise WrongInput(where=str(folder), field="file", value=name, allowed=allowed)
     folder.mkdir(parents=True, exist_ok=True)
     for name, source in files.items():
-        shutil.copyfile(catalog / source, folder / name)
+        lines = (catalog / source).read_text(encoding="utf-8").splitlines(keepends=True)
+        (folder / name).write_text("".join(_runs_here(line, folder) for line in lines), "utf-8")
     schema = json.dumps(Scenario.model_json_schema(), indent=1)
     (folder / "scenario.schema.json").write_text(f"{schema}\n")
     console, scenario = Terminal(), folder / "scenario.yaml"
     console.say(f"wrote {', '.join(files)} and scenario.schema.json, which editors read")
-    console.say(f"next: lagbench plan {scenario}\n      lagbench run {scenario}")
+    named = shlex.quote(str(scenario))
+    console.say(f"next: lagbench plan {named}\n      lagbench run {named}")
     return ExitCode.PASS
+
+
+def _runs_here(line: str, folder: Path) -> str:
+    """Return a line of a written file; a command in its comment names the files by their paths."""
+    if not line.startswith("#   lagbench "):
+        return line
+    found = re.sub(r" (\w+\.yaml)\b", lambda match: f" {shlex.quote(str(folder / match[1]))}", line)
+    return runnable(found)

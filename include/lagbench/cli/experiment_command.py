@@ -37,7 +37,7 @@ def experiment(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME]...",
+            metavar="NAME",
             help="Names from the catalog, or YAML files; they are run one after the other. None: "
             "list them.",
         ),

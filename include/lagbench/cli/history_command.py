@@ -104,7 +104,7 @@ def _print_cells(console: Terminal, cells: Sequence[list[HistoryRow]]) -> None:
     from lagbench.report.page import instant
 
     if not cells:
-        console.say("no runs yet: make rehearse")
+        console.say("no runs yet: lagbench run hello")
         return
     rows = []
     for of_cell in cells:

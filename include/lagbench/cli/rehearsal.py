@@ -119,7 +119,8 @@ def opened_target(
             require_target(server, target)
             require_healthy(server, state_dir)
         if cluster is None:
-            with _bench(console, server, keep_bench=keep_bench) as rehearse:
+            seconds = run_seconds(cells[0]) if len(cells) == 1 else None
+            with _bench(console, server, seconds, keep_bench=keep_bench) as rehearse:
                 yield rehearse
         else:
             yield _on_cluster(console, cluster, server, cells)
@@ -127,7 +128,7 @@ def opened_target(
 
 @contextmanager
 def _bench(
-    console: Terminal, server: AirflowServer | None, *, keep_bench: bool
+    console: Terminal, server: AirflowServer | None, seconds: float | None, *, keep_bench: bool
 ) -> Iterator[Rehearse]:
     """Bring the bench up, and down again if it was not up before."""
     from lagbench.embedded import bench
@@ -149,6 +150,7 @@ def _bench(
                 server=server,
                 process=waiting.pop() if waiting else None,
                 has_bench=lambda: bench.running(state_dir) is not None,
+                seconds=seconds,
             )
 
         try:
@@ -211,12 +213,12 @@ def run_seconds(cell: Cell, phases: int = 1) -> float:
     from lagbench.core.scenario.offered_load import offered_load
     from lagbench.core.simulation.prediction import expected_run_seconds, predict
 
-    replicas = cell.policy.limits.started_replicas
     try:
         predicted = predict(cell.scenario, cell.policy, phases=phases)
-        return expected_run_seconds(cell.scenario, predicted, started_replicas=replicas)
     except WrongInput:
         return offered_load(cell.scenario.profile).duration_seconds
+    replicas = cell.policy.limits.started_replicas
+    return expected_run_seconds(cell.scenario, predicted, started_replicas=replicas)
 
 
 def require_disk(cell: Cell, *, runs: int = 1) -> None:
@@ -253,16 +255,18 @@ def follow(
     server: AirflowServer | None,
     process: DagProcess | None = None,
     has_bench: Callable[[], bool] = lambda: True,
+    seconds: float | None = None,
 ) -> None:
     """Start the Dag run and show it until it ends; Ctrl-C and SIGTERM stop it and clean up.
 
     Without its bench it is stopped: each of its waits would last until its limit.
     """
     from lagbench.adapters.runs.run_folder import RunFolder, runs_root
+    from lagbench.cli.verdict_table import print_stopped
     from lagbench.embedded.kept_log import how_to_account
     from lagbench.orchestrator.dag_run import ProcessDagRun, ServerDagRun, triggered_id
     from lagbench.orchestrator.sealed_conf import SEALED, break_seal, seal
-    from lagbench.report.outcome_files import write_stopped
+    from lagbench.report.stopped_run import write_stopped
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     state_dir, run_id = project.state_dir(), str(conf["run_id"])
@@ -277,7 +281,7 @@ def follow(
     watched = WatchedRun(folder)
     try:
         dag_run.start()
-        with ProgressDisplay(console, run_id) as display:
+        with ProgressDisplay(console, run_id, seconds) as display:
             _show_until_its_end(display, dag_run, watched, has_bench)
     except KeyboardInterrupt:
         console.say("stopping the run and cleaning up")
@@ -288,7 +292,9 @@ def follow(
             console.say(f"the run was not stopped: {why}; {dag_run.where_to_look()}")
         watched.await_follower()
         if not folder.verdict.exists() and folder.path.is_dir():
-            console.say(f"{write_stopped(folder).text}: {folder.report}")
+            run = write_stopped(folder)
+            console.say(f"{run.text}: {folder.report}")
+            print_stopped(console, run)
         raise
     finally:
         break_seal(state_dir, handed[SEALED])

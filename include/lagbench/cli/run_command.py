@@ -42,12 +42,14 @@ def run(
     as_json: JsonOption = False,
 ) -> int:
     """Rehearse a scenario: drive the Dag scenario_run, show progress, print the verdict."""
-    from lagbench.cli.rehearsal import opened_target, require_disk
+    from lagbench.cli.rehearsal import opened_target, require_disk, run_seconds
 
     console = Terminal(stderr=as_json)
     env = {} if env_file is None else {"consumer.env_file": json.dumps(str(env_file.absolute()))}
     cell, overrides = asked_cell(scenario, policy, seed, settings, **env)
     require_disk(cell)
+    told = f"{cell.scenario.name} with {cell.policy_name}, seed {cell.scenario.seed}"
+    console.say(f"{told}: about {run_seconds(cell):.0f} s, as predicted")
     conf = conf_of(cell.scenario.name, scenario, policy, overrides)
     with opened_target(console, target, target_settings, [cell], keep_bench=keep_bench) as rehearse:
         rehearse(conf)

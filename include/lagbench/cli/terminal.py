@@ -16,6 +16,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from lagbench.printed_commands import COMMAND, command_name, runnable
 from pod_program.shown import printable
 
 Row = Sequence[str | Text]
@@ -44,6 +45,10 @@ class Terminal(Console):
     def __init__(self, **options: Any) -> None:
         """Take the options of ``Console``."""
         super().__init__(**{"markup": False, "emoji": False, "highlight": False, **options})
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print; a command in a text is written as it runs from here."""
+        super().print(*map(_runnable, objects), **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Return a text; a sequence that a highlighter would split is left out as a whole."""
@@ -74,7 +79,7 @@ class Terminal(Console):
         right: Collection[str] = (),
         folded: Collection[str] = (),
     ) -> None:
-        """Print a table; numbers are ``right``.
+        """Print a table, or its title alone without rows; numbers are ``right``.
 
         :param folded: the columns that go over several lines where the terminal is narrow. Without
             any the table has its full width: a run id is never cut.
@@ -84,7 +89,10 @@ class Terminal(Console):
             side: Any = "right" if heading in right else "left"
             table.add_column(heading, no_wrap=heading not in folded, justify=side)
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*map(_runnable, row))
+        if not table.row_count:
+            self.say(title)
+            return
         narrow = self.width
         self.width = narrow if folded else max(narrow, self._width_of(table))
         self.print(table)
@@ -105,8 +113,17 @@ class Terminal(Console):
         table = Table(title=title, title_justify="left", box=None, show_header=False)
         table.add_column(style="bold")
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*map(_runnable, row))
         self.print(table)
 
     def _width_of(self, table: Table) -> int:
         return Measurement.get(self, self.options.update(width=100_000), table).maximum
+
+
+def _runnable(shown: Any) -> Any:
+    if isinstance(shown, str):
+        return runnable(shown)
+    if isinstance(shown, Text):
+        for found in reversed(list(COMMAND.finditer(shown.plain))):
+            shown = shown[: found.start()] + command_name() + shown[found.end() :]
+    return shown

@@ -8,12 +8,13 @@ from rich.text import Text
 
 from lagbench.adapters.runs.run_folder import RunFolder, RunSummary
 from lagbench.cli.terminal import Terminal
-from lagbench.cli.watched_run import is_in_progress
+from lagbench.cli.watched_run import is_in_progress, standing_text
 from lagbench.core.verdict.in_words import in_words
 from lagbench.core.verdict.verdict import Verdict, exit_code
 from lagbench.errors import ExitCode, NotReady
-from lagbench.report.outcome_files import known_measures, stopped_run
+from lagbench.report.outcome_files import known_measures
 from lagbench.report.page import instant
+from lagbench.report.stopped_run import StoppedRun, stopped_run
 from lagbench.results.compared_runs import read_baseline
 from lagbench.results.gate import read_record
 from lagbench.results.seals import changed_since
@@ -59,7 +60,7 @@ def print_runs(console: Terminal, runs: Sequence[RunSummary]) -> None:
     A file or a pipe gets all columns, whatever its assumed width.
     """
     if not runs:
-        console.say("no runs yet: make rehearse")
+        console.say("no runs yet: lagbench run hello")
         return
     rows = []
     for run in runs:
@@ -81,7 +82,7 @@ def print_verdict(console: Terminal, folder: RunFolder) -> ExitCode:
 
     The reasons for an invalid run are printed first, once. Return the exit code of the verdict.
     """
-    verdict = verdict_of(folder)
+    verdict = verdict_of(folder, console)
     for reason in verdict.invalid:
         console.print(Text(f"invalid: {reason}", style="bold yellow"))
     _print_slos(console, folder, verdict)
@@ -122,15 +123,33 @@ def _print_slos(console: Terminal, folder: RunFolder, verdict: Verdict) -> None:
     console.table(headings, rows, title=title, right=("value",))
 
 
-def verdict_of(folder: RunFolder) -> Verdict:
-    """Return the verdict, if there is one and what it rests on is as it was."""
+def print_stopped(console: Terminal, run: StoppedRun) -> None:
+    """Print what was seen of a run without a verdict, and what can be done with it."""
+    figures = (
+        f"{name} {'–' if value is None else f'{value:,.0f} {unit}'.strip()}"
+        for name, value, unit in run.seen
+    )
+    console.print(f"seen until then: {', '.join(figures)}")
+    for slo, value, standing in run.slos:
+        console.print(Text.assemble(f"  {slo.title}: ", standing_text(slo, value, standing)))
+    if run.remedy:
+        console.say(f"next: {run.remedy}")
+
+
+def verdict_of(folder: RunFolder, console: Terminal | None = None) -> Verdict:
+    """Return the verdict, if there is one and what it rests on is as it was.
+
+    :param console: shows what was seen of a run that has none.
+    """
     name = folder.reference
     if not folder.verdict.exists() and folder.phases.exists():
         told = f"run {name} has no verdict"
         if is_in_progress(folder):
             raise NotReady(f"{told} yet: it is still in progress; lagbench watch {name} shows it")
-        far = f"lagbench report {name} shows how far it came"
-        raise NotReady(f"{told}: it {stopped_run(folder).text}; {far}")
+        run = stopped_run(folder)
+        if console is not None:
+            print_stopped(console, run)
+        raise NotReady(f"{told}: it {run.text}; lagbench report {name} writes a page of it")
     verdict = folder.read_model(folder.verdict, Verdict)
     if changed := changed_since(folder, verdict.judged):
         raise NotReady(

@@ -17,7 +17,14 @@ from rich.text import Text
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.cli.terminal import Terminal
-from lagbench.core.live.live_line import LiveCell, LiveLine, LivePhase, SloStanding, decode_line
+from lagbench.core.live.live_line import (
+    LiveCell,
+    LiveLine,
+    LivePhase,
+    LiveSlo,
+    SloStanding,
+    decode_line,
+)
 from lagbench.core.live.run_state import state_of
 from lagbench.programs.live.run_follower import LAST_PHASE, PhaseLog, is_followed
 
@@ -76,8 +83,10 @@ class RunView:
         if self.cell is None:
             return state_of(self.phase)
         second = None if self.newest is None else self.newest.second
-        planned = self.cell.planned_seconds
-        return state_of(self.phase, second=second, spikes=self.cell.spikes, planned_seconds=planned)
+        spikes, planned = self.cell.spikes, self.cell.planned_seconds
+        state = state_of(self.phase, second=second, spikes=spikes, planned_seconds=planned)
+        told = "" if self.newest is None else self.newest.state or ""
+        return told if told.startswith(f"{state}:") else state  # then it says what is waited for
 
     def seconds_until(self, end_seconds: float | None) -> float | None:
         """Return the time until a second of the stream, 0 after it; None: it is not known."""
@@ -134,9 +143,10 @@ def is_in_progress(folder: RunFolder) -> bool:
 class ProgressDisplay(ExitStack):
     """Draws a run: a live panel on a terminal, a line every 5 s elsewhere."""
 
-    def __init__(self, console: Terminal, run_id: str) -> None:
-        """Prepare a display for one run."""
+    def __init__(self, console: Terminal, run_id: str, seconds: float | None = None) -> None:
+        """Prepare a display for one run, which is predicted to take ``seconds``."""
         super().__init__()
+        self._seconds = seconds
         self._console, self._run_id = console, run_id
         self._began = time.monotonic()
         self._last_line, self._last_phase = -PLAIN_LINE_EVERY_SECONDS, ""
@@ -154,7 +164,7 @@ class ProgressDisplay(ExitStack):
         """Draw what is known now."""
         elapsed = time.monotonic() - self._began
         if self._live is not None:
-            self._live.update(panel(self._run_id, view, elapsed))
+            self._live.update(panel(self._run_id, view, elapsed, self._seconds))
             return
         if view.cell is not None and not self._has_head:
             self._has_head = True
@@ -165,13 +175,19 @@ class ProgressDisplay(ExitStack):
             self._console.say(f"{cell.scenario} with {cell.policy}: {load}{rest}")
         is_due = elapsed - self._last_line >= PLAIN_LINE_EVERY_SECONDS
         cells = "  ".join(f"{name} {value}" for name, value in _cells(view) if value != "–")
-        text = f"{view.state:<30} {view.progress or cells}".rstrip()
+        is_told = ":" in view.state  # why nothing moves
+        text = view.state if is_told else f"{view.state:<30} {view.progress or cells}".rstrip()
         if text != self._last_text and (is_due or view.phase != self._last_phase):
             self._last_line, self._last_phase, self._last_text = elapsed, view.phase, text
-            self._console.say(f"{elapsed:6.0f} s  {text}")
+            self._console.say(f"{elapsed:6.0f} {_of_all(elapsed, self._seconds)}s  {text}")
 
 
-def panel(run_id: str, view: RunView, elapsed: float) -> Table:
+def _of_all(elapsed: float, seconds: float | None) -> str:
+    """Return how long all takes, as predicted; empty: that is not known, or over."""
+    return "" if seconds is None or elapsed > seconds else f"of about {seconds:.0f} "
+
+
+def panel(run_id: str, view: RunView, elapsed: float, seconds: float | None = None) -> Table:
     """Return the live view as a table of names and values."""
     cell, newest = view.cell, view.newest
     table = Table(title=f"rehearsal {run_id}", show_header=False)
@@ -193,16 +209,21 @@ def panel(run_id: str, view: RunView, elapsed: float) -> Table:
             reached, standing = view.standing[slo.name]
             at_end += standing == "at_end"
             if standing != "at_end":
-                mark, colour, word = _STANDINGS[standing]
-                shown = "" if reached is None else f"{reached:g} {slo.unit}".strip() + ", "
-                table.add_row(slo.title, Text(f"{mark} {shown}{word} ({slo.limit})", style=colour))
+                table.add_row(slo.title, standing_text(slo, reached, standing))
         table.add_row("known at the end", f"{at_end} of {len(cell.slos)} SLOs")
     table.add_row("to come", _to_come(view))
-    table.add_row("elapsed", f"{elapsed:.0f} s")
+    table.add_row("elapsed", f"{elapsed:.0f} {_of_all(elapsed, seconds)}s")
     if view.verdict is not None:
         of_both = ", both groups" if cell is not None and cell.group == "first" else ""
         table.add_row("verdict", Text(f"{view.verdict}{of_both}", style="bold"))
     return table
+
+
+def standing_text(slo: LiveSlo, reached: float | None, standing: str) -> Text:
+    """Return how an SLO stands, with the value so far and its limit."""
+    mark, colour, word = _STANDINGS[standing]
+    shown = "" if reached is None else f"{reached:g} {slo.unit}".strip() + ", "
+    return Text(f"{mark} {shown}{word} ({slo.limit})", style=colour)
 
 
 def sparkline(values: Iterable[int | None]) -> str:

@@ -143,7 +143,7 @@ def scenarios_carried(processor: Processor) -> Check:
         elif (plan.memory_mebibytes or 0) > free_mebibytes:
             lacking.append(f"{name} ({(plan.memory_mebibytes or 0) / 1024:.1f} GiB for its JVMs)")
     if lacking:
-        remedy = "they may be invalid here; `lagbench plan` shows details"
+        remedy = "they may be invalid here; lagbench plan SCENARIO shows details"
         seen = f"too much for {cores} of this speed: {', '.join(lacking)}"
         return Check("scenarios", "warn", seen, remedy)
     return Check("scenarios", "ok", f"{cores} cores carry all {len(names)} of the catalog")

@@ -61,7 +61,7 @@ def read_sealed(state_dir: Path, name: object, *, dag_run: str) -> dict[str, Any
         if found["dag_run"] not in (None, dag_run):
             raise PermissionError
     except OSError as error:
-        allowed = "the name of a cell that lagbench run has sealed in this state folder, once"
+        allowed = "the name of a cell that the command line has sealed in this state folder, once"
         raise WrongInput(where="conf", field=SEALED, value=name, allowed=allowed) from error
     break_seal(state_dir, str(name))
     conf: dict[str, Any] = found["conf"]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from lagbench.catalog.catalog_files import is_path
 from lagbench.core.measures.measures import Measures
+from lagbench.core.policy.policy_limits import PolicyLimits
 from lagbench.core.verdict.slo import SECOND_GROUP_PREFIX
 from lagbench.core.verdict.verdict import Verdict
+
+MOST_CHEAPER = 3
 
 _AGAINST_LINK = {
     "t1": "lower lagThreshold, or scale on the growth of lag: lag itself was late",
@@ -57,13 +59,14 @@ def next_steps(
     conf: Mapping[str, Any] = MappingProxyType({}),
     *,
     is_second: bool = False,
+    cheaper: Sequence[str] = (),
 ) -> list[NextStep]:
     """Return the steps, the most urgent first.
 
-    ``conf``: what the run was given, as its manifest has it: ``scenario`` and ``policy`` (a name of
-    the catalog or a file; None: the scenario's own) and ``overrides`` (the fields changed by
-    ``--set``). Without it the names in the measures stand for both. ``is_second``: the measures
-    are of the second group, which no command may mistake for the first.
+    ``conf``: what repeats the run: ``scenario`` and ``policy`` (a name of the catalog or the path
+    of a file; None: the scenario's own) and ``overrides`` (the fields changed by ``--set``).
+    Without it the names in the measures stand for both. ``is_second``: the measures are of the
+    second group, which no command may mistake for the first. ``cheaper``: policies to try instead.
     """
     m, failed = measures, {slo.name for slo in verdict.slos if slo.status == "fail"}
     is_observed, seed = m.observation is not None, ("--seed", str(m.seed))
@@ -79,9 +82,7 @@ def next_steps(
         changed = [f"--set={field}={value}" for field, value in overrides if field != "seed"]
         scenario, policy = conf.get("scenario", m.scenario), conf.get("policy", m.policy)
         given = [] if policy is None else ["--policy", str(policy)]
-        text = shlex.join(["lagbench", verb, str(scenario), *given, *changed, *more])
-        files = [str(name) for name in (scenario, policy) if name and is_path(str(name))]
-        return f"{text}  # with the path of {' and of '.join(files)}" if files else text
+        return shlex.join(["lagbench", verb, str(scenario), *given, *changed, *more])
 
     steps = []
     if verdict.status == "undetermined" or verdict.invalid:
@@ -92,20 +93,52 @@ def next_steps(
         steps.append(NextStep(do, why, command("run", *seed)))
     steps += _messages(m, verdict)
     if "reaction_seconds" in failed and m.spark is None:
-        steps += [replace(step, command=command("plan")) for step in _reaction(m)]
+        steps += [_predicted(step, command) for step in _reaction(m)]
     if failed & {"drain_seconds", "time_lag_p95_seconds", "time_lag_p99_seconds"}:
         steps += _drain(m)
     if flips := m.scaling.self_made_flips:
         do = "lower the gain of the loop: raise lagThreshold, or lengthen the window of scaleDown"
         why = f"{flips} reversals of the replicas without one of the load"
-        steps.append(NextStep(do, why, command("plan")))
+        steps.append(_predicted(NextStep(do, why), command))
     if failed & _OF_REBALANCES and m.spark is None:
         steps.append(_rebalance(m, is_second=is_second, command=command))
     if m.scaling.surplus_pods and m.spark is None:
         do = f"limit maxReplicaCount to the {_partitions(m)} partitions"
         steps.append(NextStep(do, f"{len(m.scaling.surplus_pods)} pods never got a partition"))
-    steps += _last(m, verdict, is_second=is_second, command=command)
+    steps += _last(m, verdict, is_second=is_second, command=command, cheaper=cheaper)
+    if m.fidelity == "kubernetes":  # which cluster it was stays with the user
+        steps = [
+            replace(step, do=f"{step.do} (add --target)") if " run " in step.command else step
+            for step in steps
+        ]
     return steps
+
+
+def cheaper_policies(
+    measures: Measures, own: PolicyLimits, others: Mapping[str, PolicyLimits]
+) -> list[str]:
+    """Return the next policies that let each pod keep more lag and scale no further."""
+    most = min(own.ceiling_replicas, _partitions(measures))
+    lag = own.lag_threshold_records or 0
+    found = [
+        (limits.lag_threshold_records, name)
+        for name, limits in others.items()
+        if limits.floor_replicas <= own.floor_replicas and limits.ceiling_replicas <= most
+        if limits.lag_threshold_records is not None and limits.lag_threshold_records > lag
+    ]
+    return [name for _, name in sorted(found)[:MOST_CHEAPER]] if lag else []
+
+
+def _predicted(step: NextStep, command: Command) -> NextStep:
+    """Add the command that predicts the change."""
+    predict = command("plan")
+    return replace(step, do=f"{step.do}; predict the change", command=predict) if predict else step
+
+
+def _compared(measures: Measures, command: str) -> str:
+    """Return a command that runs, and compares the run with the one that was measured."""
+    run_id = measures.run_id.partition("/")[0]
+    return command and f"{command}; {shlex.join(['lagbench', 'compare', run_id, 'latest'])}"
 
 
 def _partitions(measures: Measures) -> int:
@@ -175,12 +208,20 @@ def _rebalance(measures: Measures, *, is_second: bool, command: Command) -> Next
     return NextStep(
         "rehearse the other rebalance protocol with the same seed, and compare",
         f"a rebalance cost more than its SLO allows, with balancer {measures.balancer}",
-        command("run", "--seed", str(measures.seed), f"--set={group}consumer.balancer={other}"),
+        _compared(
+            measures,
+            command("run", "--seed", str(measures.seed), f"--set={group}consumer.balancer={other}"),
+        ),
     )
 
 
 def _last(
-    measures: Measures, verdict: Verdict, *, is_second: bool, command: Command
+    measures: Measures,
+    verdict: Verdict,
+    *,
+    is_second: bool,
+    command: Command,
+    cheaper: Sequence[str],
 ) -> Iterator[NextStep]:
     price = "all judged SLOs hold: what is left is the price"
     if measures.observation is not None:
@@ -191,14 +232,13 @@ def _last(
     elif verdict.status == "pass" and is_second:  # the simulator plays the first group alone
         yield NextStep("look for a cheaper policy of the second group that also holds", price)
     elif verdict.status == "pass":
-        yield NextStep(
-            "look for a cheaper policy that also holds, first in the simulator",
-            price,
-            command("simulate", "--seeds", "20"),
-        )
+        others = [f"--policy={name}" for name in cheaper]
+        do = "look for a cheaper policy that also holds"
+        simulated = command("simulate", *others, "--seeds", "20") if others else ""
+        yield NextStep(f"{do}, first in the simulator" if others else do, price, simulated)
     elif verdict.status == "fail":
         yield NextStep(
-            "change one thing, run it with the same seed, and compare by pairs of runs",
-            "one run is one draw of the load and of the HPA's phase",
-            command("run", "--seed", str(measures.seed)),
+            "change one thing, run it with the same seed, and compare the two",
+            "one run is one draw of the load and of the HPA's phase: only pairs of runs prove it",
+            _compared(measures, command("run", "--seed", str(measures.seed))),
         )

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-import msgspec
-from markupsafe import Markup
-
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.compare.earlier_runs import lines
-from lagbench.core.live.live_line import LiveCell, LiveLine, LivePhase, decode_line
 from lagbench.core.measures.measures import Measures
 from lagbench.core.verdict.in_words import summary
 from lagbench.core.verdict.slo import SloResult
 from lagbench.core.verdict.verdict import Verdict
-from lagbench.embedded.kept_log import how_to_account
-from lagbench.errors import LagbenchError
-from lagbench.project import state_dir
-from lagbench.report.page import content_security_policy, environment, styles, write_report
+from lagbench.errors import LagbenchError, NotReady
+from lagbench.report.page import write_report
+from lagbench.report.stopped_run import write_stopped
 from lagbench.results.history import read_earlier
-from lagbench.results.measure_run import rejudge_run
+from lagbench.results.measure_run import ended_early, rejudge_run
 
 SUMMARY = "summary.md"
 
@@ -120,11 +113,17 @@ def _clean(text: str) -> str:
 def report_again(folder: RunFolder) -> Verdict:
     """Measure, judge and report a run again, from its folder alone; return the verdict.
 
-    :raises LagbenchError: it cannot be measured. junit.xml then says so, and no page is left.
+    :raises LagbenchError: it cannot be measured. junit.xml then says so, and no page is left; of a
+        run that ended before its accounting the page has what was seen.
     """
     try:
         verdict = rejudge_run(folder)
-    except LagbenchError:
+    except LagbenchError as problem:
+        if isinstance(problem, NotReady) and ended_early(folder):
+            run = write_stopped(folder)
+            told = f"run {folder.reference} {run.text}"
+            after = f"; {run.remedy}" if run.remedy else ""
+            raise NotReady(f"{told}. {folder.report} shows what was seen{after}") from problem
         write_junit(folder)
         raise
     write_junit(folder)
@@ -136,81 +135,3 @@ def report_kept(folder: RunFolder) -> Verdict:
     """Report a run of which an experiment kept measures and verdict; return the verdict."""
     write_report(folder)
     return folder.read_model(folder.verdict, Verdict)
-
-
-@dataclass(slots=True)
-class StoppedRun:
-    """The course of a run by its live lines and phases; None: it was never reported."""
-
-    run_id: str
-    phases: list[LivePhase]
-    cell: LiveCell | None = None
-    second: float | None = None
-    lag: int | None = None
-    replicas: tuple[int, int] | None = None
-    standing: dict[str, tuple[float | None, str]] = field(default_factory=dict)
-
-    @property
-    def rows(self) -> list[tuple[LivePhase, LivePhase | None]]:
-        """Return the begin of each phase with its end; None: it did not end."""
-        ends = [phase for phase in self.phases if phase.state != "started"]
-        begins = [phase for phase in self.phases if phase.state == "started"]
-        return [
-            (begin, next((e for e in ends if e.name == begin.name and e.at >= begin.at), None))
-            for begin in begins
-        ]
-
-    @property
-    def text(self) -> str:
-        """Return how far it came, in one sentence."""
-        where = f" in {self.phases[-1].name}" if self.phases else ""
-        at = "before its stream began" if self.second is None else f"at {self.second:.0f} s"
-        return f"stopped {at}{where}, not accounted for"
-
-
-def stopped_run(folder: RunFolder) -> StoppedRun:
-    """Read how far a run came, from the lines that it wrote while it was in progress."""
-    found = StoppedRun(folder.run_id, [])
-    for text in _lines(folder, "phases.jsonl"):
-        try:
-            phase = msgspec.convert(json.loads(text), LivePhase)
-        except (ValueError, msgspec.ValidationError):  # cut off in mid-write
-            continue
-        if phase.state != "progress":
-            found.phases.append(phase)
-    for text in _lines(folder, "live.jsonl"):
-        try:
-            _add(found, decode_line(text.encode()))
-        except msgspec.DecodeError:
-            continue
-    return found
-
-
-def write_stopped(folder: RunFolder) -> StoppedRun:
-    """Write ``report.html`` of a run that ended without a verdict; return how far it came."""
-    run, style = stopped_run(folder), styles()
-    page = (
-        environment()
-        .get_template("stopped.html.j2")
-        .render(
-            run=run,
-            remedy=how_to_account(state_dir(), folder).removeprefix(". "),
-            style=Markup(style),  # noqa: S704 - ours
-            content_security_policy=content_security_policy([], [style]),
-        )
-    )
-    folder.write_text(folder.report, page)
-    return run
-
-
-def _lines(folder: RunFolder, name: str) -> list[str]:
-    path = folder.path / name
-    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-
-
-def _add(found: StoppedRun, line: LiveLine) -> None:
-    found.cell = line.run or found.cell
-    found.second = found.second if line.second is None else line.second
-    found.lag = found.lag if line.lag is None else line.lag
-    found.replicas = line.replicas or found.replicas
-    found.standing |= line.standing

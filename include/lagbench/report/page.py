@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
@@ -17,20 +18,27 @@ import jinja2
 from markupsafe import Markup
 
 from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.catalog.catalog import load_policy
+from lagbench.catalog.catalog_files import is_path, list_policies
 from lagbench.core.compare.earlier_runs import differences
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.policy.policy_limits import PolicyLimits
 from lagbench.core.simulation.prediction import Residual, RunPrediction, residuals
 from lagbench.core.verdict.in_words import in_words
 from lagbench.core.verdict.slo import SloStatus
 from lagbench.core.verdict.verdict import Verdict
-from lagbench.report.next_steps import next_steps
+from lagbench.errors import LagbenchError
+from lagbench.printed_commands import runnable
+from lagbench.project import HOME
+from lagbench.report.next_steps import cheaper_policies, next_steps
 from lagbench.report.series import RunSeries, data_block, read_series
 from lagbench.report.time_lag_histogram import histogram, seconds_text
 from lagbench.report.words import explained
 from lagbench.results.gate import read_record
 from lagbench.results.history import read_earlier
 from lagbench.results.observed_run import POLICY_CHECK_FILE, REPLAY_FILE
+from lagbench.results.read_run import read_policy
 from lagbench.results.run_prediction import read_prediction
 
 UNKNOWN = "–"
@@ -78,7 +86,13 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
     manifest = folder.read_json(folder.manifest) if folder.manifest.exists() else {}
     prediction, check = read_prediction(folder), folder.path / POLICY_CHECK_FILE
     earlier = read_earlier(folder)
-    steps = next_steps(measures, verdict, manifest.get("conf") or {}, is_second=folder.is_second)
+    steps = next_steps(
+        measures,
+        verdict,
+        _repeatable(folder, manifest.get("conf") or {}),
+        is_second=folder.is_second,
+        cheaper=_cheaper(folder, measures) if verdict.status == "pass" else (),
+    )
     replay = folder.path / REPLAY_FILE
     if measures.observation is not None and replay.exists():  # the last step rehearses the load
         steps[-1] = replace(steps[-1], command=shlex.join(["lagbench", "run", str(replay)]))
@@ -126,11 +140,39 @@ def environment() -> jinja2.Environment:
         loader=jinja2.PackageLoader("lagbench.report"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=lambda shown: runnable(shown) if type(shown) is str else shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     made.filters |= FILTERS
     return made
+
+
+def _repeatable(folder: RunFolder, conf: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what repeats a run: its own files by their paths, or the run folder's copies."""
+    given = {name: conf.get(name) for name in ("scenario", "policy")}
+    if all((HOME / one).is_file() for one in given.values() if one and is_path(one)):
+        return conf
+    first = RunFolder(folder.path.parent) if folder.is_second else folder
+    return {"scenario": from_home(first.scenario), "policy": from_home(first.policy)}
+
+
+def from_home(path: Path) -> str:
+    """Return a path as commands name it that are called from there."""
+    return str(path.relative_to(HOME) if path.is_relative_to(HOME) else path)
+
+
+def _cheaper(folder: RunFolder, measures: Measures) -> Sequence[str]:
+    """Return policies of the catalog to try instead of the run's."""
+    if measures.observation is not None or measures.spark is not None or folder.is_second:
+        return ()
+    limits = dict[str, PolicyLimits]()
+    for name in list_policies():
+        with suppress(LagbenchError):
+            limits[name] = load_policy(name).limits
+    with suppress(LagbenchError):  # a kept run has no policy
+        return cheaper_policies(measures, read_policy(folder).limits, limits)
+    return ()
 
 
 def _second(folder: RunFolder) -> dict[str, Any] | None:

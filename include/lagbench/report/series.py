@@ -329,6 +329,11 @@ def data_block(series: RunSeries, measures: Measures) -> str:
         "limits": series.limits,
         "podRate": series.pod_rate,
     }
+    return in_a_script(block)
+
+
+def in_a_script(block: Mapping[str, Any]) -> str:
+    """Return JSON that no text in it can end."""
     text = json.dumps(block, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.translate(_IN_A_SCRIPT)
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.checks import Check
 from lagbench.core.measures.compute import compute_measures
+from lagbench.core.measures.evidence.observed_group import observation_of
 from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.slo_limits import Slos, with_limits
 from lagbench.core.verdict.verdict import Verdict, judge, with_checks, with_second_group
@@ -116,8 +117,9 @@ def _judged_second(folder: RunFolder, *, reads_checks: bool = False) -> Verdict:
 def rejudge_run(folder: RunFolder) -> Verdict:
     """Measure and judge a run again, whatever was measured before.
 
-    A folder that cannot be measured is undetermined: the verdict gives the reason. No earlier
-    verdict, and no page or junit.xml of one, stays in the folder of either group.
+    A folder that cannot be measured is undetermined: the verdict gives the reason; a run that ended
+    before its accounting has no verdict then. No earlier verdict, and no page or junit.xml of one,
+    stays in the folder of either group.
 
     :raises WrongInput: an input was changed after the stream had begun; nothing is touched.
     :raises LagbenchError: it cannot be measured.
@@ -126,15 +128,27 @@ def rejudge_run(folder: RunFolder) -> Verdict:
         require_seals(group)
     for group in folder.groups:
         group.measures.unlink(missing_ok=True)
+    is_early = ended_early(folder)
     try:
+        if is_early and not folder.has_landed():
+            raise NotReady(f"run {folder.reference}: its tables are not landed")
         measure_run(folder)
         return judge_run(folder)
     except LagbenchError as problem:
+        if is_early:
+            folder.verdict.unlink(missing_ok=True)
+            raise
         if folder.second is not None:
             _drop_pages(folder.second)
             _judged_second(folder.second)
         _undetermined(folder, problem)
         raise
+
+
+def ended_early(folder: RunFolder) -> bool:
+    """Return whether a rehearsal ended before its accounting: it may not be measurable yet."""
+    manifest = folder.read_json(folder.manifest) if folder.manifest.exists() else {}
+    return not folder.accounting.exists() and bool(manifest) and observation_of(manifest) is None
 
 
 def _undetermined(folder: RunFolder, problem: LagbenchError) -> Verdict:

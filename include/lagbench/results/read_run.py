@@ -63,7 +63,7 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
     level = scenario.consumer.accounting
     if level is not None:
         records = with_pods_of_members(records, scenario.consumer)
-    policy = _policy(folder, observed)
+    policy = read_policy(folder, observed)
     read = run_tables.read_lag(folder, first_partitions=first_partitions(records, scenario))
     lag, stale = without_stale(read, records)
     accounting = folder.read_json(folder.accounting) if folder.accounting.exists() else None
@@ -103,8 +103,11 @@ def read_evidence(folder: RunFolder) -> RunEvidence:
     )
 
 
-def _policy(folder: RunFolder, observed: Observation | None) -> Policy:
-    """Return the run's policy; of an observed group without one, what it had."""
+def read_policy(folder: RunFolder, observed: Observation | None = None) -> Policy:
+    """Return the run's policy; of an observed group without one, what it had.
+
+    :raises LagbenchError: the file is missing, or holds no policy.
+    """
     where = f"run {folder.reference}: policy.yaml"
     if observed is not None and observed.policy is None:
         return Policy.unknown(where, observed.pods_at_start)

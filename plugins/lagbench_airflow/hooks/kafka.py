@@ -124,5 +124,5 @@ def connection(name: str, sort: str) -> Any:
     except AirflowNotFoundException as error:
         raise NotReady(
             f"the connection {name} is not defined. Bring the bench up (lagbench up) and start "
-            f"Airflow through lagbench (make ui, lagbench run), or define it with {EXAMPLES[sort]}"
+            f"Airflow through lagbench (lagbench ui), or define it with {EXAMPLES[sort]}"
         ) from error

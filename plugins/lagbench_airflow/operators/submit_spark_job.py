@@ -329,7 +329,8 @@ def shown_progress(folder: RunFolder, phase: str, say: Callable[[str], object]) 
     """
     file = folder.path / PROGRESS_FILE
     file.unlink(missing_ok=True)  # of a try that was killed
-    said = ["starting Spark"]
+    of_run = f"{_messages(folder):,} messages, " if folder.fence.exists() else ""
+    said, steps = [f"{of_run}starting Spark"], list(STEPS)
     record_progress(folder, phase, *said)
     say(*said)
 
@@ -337,7 +338,8 @@ def shown_progress(folder: RunFolder, phase: str, say: Callable[[str], object]) 
         # Not there yet, or of another version.
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             found = json.loads(file.read_text(encoding="utf-8"))
-            now = f"{STEPS[found['step']]}, {found['done']} of {found['of']} tasks"
+            done = steps.index(found["step"]) + found["done"] / max(found["of"], 1)
+            now = f"{of_run}{100 * done / len(steps):.0f} %: {STEPS[found['step']]}"
             if now != said[-1]:
                 said.append(now)
                 record_progress(folder, phase, now)

@@ -29,6 +29,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from lagbench.adapters.runs.run_folder import SECOND_GROUP, runs_root
 from lagbench.core.live.run_state import EVENTS, state_of
+from lagbench.printed_commands import runnable
 from lagbench.programs.live.run_follower import PhaseLog, failures_of
 from lagbench.report.page import scripts, styles
 from lagbench_airflow.links import public_prefix, report_path
@@ -251,7 +252,7 @@ def read_lines(run_id: str, offset: int) -> Reading:
         data, begins_at = _whole_lines(path, offset)
         is_stale = time.time() - path.stat().st_mtime > STALE_SECONDS
     lines = [line for line in data.decode(errors="replace").split("\n") if line]
-    failure = "; ".join(f"{one.name}: {one.detail}" for one in failures_of(phases))
+    failure = runnable("; ".join(f"{one.name}: {one.detail}" for one in failures_of(phases)))
     return Reading(
         lines,
         begins_at + len(data),

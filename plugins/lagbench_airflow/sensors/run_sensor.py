@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -157,6 +158,7 @@ def _lag(
     sensor: RunSensor, cell: CellRun, threshold_records: float, *, is_above: bool = False
 ) -> Lag:
     """Return a condition on the group's total lag; waiting for more is moot without traffic."""
+    is_late = not is_above and not kind_of(cell.scenario.consumer.kind).has_reports
     return Lag(
         topic=cell.names.events_topic,
         group=cell.names.group,
@@ -166,6 +168,7 @@ def _lag(
         job=cell.names.producer_job if is_above else "",
         traffic_ends_at=cell.traffic_ends_at if is_above else None,
         kubernetes_conn_id=sensor.kubernetes_conn_id,
+        late_until_at=time.time() + _drain_seconds(cell) if is_late else None,
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from lagbench.adapters.kube.workloads import require_lasting
+from lagbench.core.live.run_state import late_commit
 from lagbench.core.measures.evidence.pod_timeline import FINAL_PHASES
 from lagbench.core.measures.rebalance_episodes import GroupLook, WatchedGroup
 from lagbench.core.scenario.own_consumer import client_pattern
@@ -29,7 +30,8 @@ class Lag(Condition):
     """Messages that a group has not committed: at most the threshold, or above it.
 
     The total counts, ``per_partition`` the partition with the most. Waiting for lag above it is
-    moot once the traffic of the producer ``job`` has ended, if there is one.
+    moot once the traffic of the producer ``job`` has ended, if there is one. ``late_until_at``:
+    end of the wait for a consumer that is the user's; what it leaves uncommitted is said.
     """
 
     topic: str
@@ -41,6 +43,11 @@ class Lag(Condition):
     job: str = ""
     traffic_ends_at: float | None = None
     kubernetes_conn_id: str = ""
+    late_until_at: float | None = None
+
+    def __post_init__(self) -> None:
+        """Begin before the first reading."""
+        self._last: tuple[int, float] | None = None
 
     def goal(self) -> str:
         """Return the state in words."""
@@ -57,6 +64,12 @@ class Lag(Condition):
         lag = largest if self.per_partition else total
         is_met = lag > self.threshold_records if self.is_above else lag <= self.threshold_records
         seen = {"total_lag": total, "largest_partition_lag": largest}
+        if self._last is None or self._last[0] != total:
+            self._last = total, time.time()
+        if self.late_until_at is not None:
+            idle, most = time.time() - self._last[1], self.late_until_at - self._last[1]
+            if waits := late_commit(idle, total, waited_seconds=idle, most_seconds=most):
+                return Reading(is_met, {**seen, "waits_for": waits})
         if is_met or not self.job:
             return Reading(is_met, seen)
         end = traffic_end(clients.kube(self.kubernetes_conn_id), self.job, self.traffic_ends_at)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from lagbench.catalog import catalog_files
 from lagbench.catalog.catalog import (
     checked_cell,
     load_scenario,
@@ -16,6 +17,7 @@ from lagbench.catalog.catalog_files import (
     from_any_folder,
     list_policies,
     list_scenarios,
+    path_from_home,
     policies_folder,
 )
 from lagbench.core.scenario.offered_load import offered_load
@@ -330,3 +332,20 @@ def test_a_path_leads_there_from_any_folder(
     monkeypatch.chdir(tmp_path)
 
     assert from_any_folder(given) == meant.format(here=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("quick_spike", "quick_spike"),
+        ("{home}/mine/a.yaml", "mine/a.yaml"),
+        ("/home/somebody/a.yaml", "…/a.yaml"),
+    ],
+)
+def test_a_manifest_names_a_file_from_home_and_no_folder_elsewhere(
+    given: str, kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command of the report repeats the first; the second says who wrote it."""
+    monkeypatch.setattr(catalog_files, "HOME", tmp_path)
+
+    assert path_from_home(given.format(home=tmp_path)) == kept

@@ -326,7 +326,7 @@ def test_each_cell_is_a_line(lagbench: Command) -> None:
     A folder whose scenario was changed is of no cell, and is counted.
     """
     nothing = lagbench("history")
-    assert (nothing.code, nothing.text) == (ExitCode.PASS, "no runs yet: make rehearse")
+    assert (nothing.code, nothing.text) == (ExitCode.PASS, "no runs yet: lagbench run hello")
     for number, seed in enumerate((1, 1, 2)):
         append_history(write_run(lagbench.runs, f"run-{number}", seed=seed, created_at=number))
     changed = write_run(lagbench.runs, "changed")

@@ -106,6 +106,16 @@ def test_the_terminal_says_which_group_of_two_it_shows() -> None:
     assert decode_line(before) == FIRST
 
 
+@pytest.mark.parametrize(("task", "is_told"), [("lag_drained", True), ("fence_run", False)])
+def test_the_terminal_says_what_a_wait_is_for(task: str, *, is_told: bool) -> None:
+    """The follower knows it; a newer phase has a state of its own."""
+    waits = "processing the last messages: no commit for 30 s"
+    view = view_of(FIRST, msgspec.structs.replace(SECOND, state=waits))
+    view.take_phase(LivePhase(at=S, name=task, state="started"))
+
+    assert (waits in drawn(view)) == is_told
+
+
 def test_another_follower_begins_anew() -> None:
     """A line with the cell forgets the standing that another follower told."""
     view = view_of(FIRST, SECOND, FIRST)
@@ -118,7 +128,7 @@ def test_elsewhere_a_line_tells_phase_and_figures() -> None:
     """A file or a pipe gets plain lines, one for each phase at least."""
     output = io.StringIO()
     console, view = Terminal(file=output, width=200), view_of(FIRST, SECOND)
-    with ProgressDisplay(console, "a-run") as display:
+    with ProgressDisplay(console, "a-run", 153.3) as display:
         for name in ("inject_spike", "inject_spike", "lag_builds_up"):
             view.take_phase(LivePhase(at=S, name=name, state="started"))
             display.show(view)
@@ -127,6 +137,7 @@ def test_elsewhere_a_line_tells_phase_and_figures() -> None:
     assert re.search(r"load for \d+ s, replicas at rest after about \d+ s", head)
     for shown in ("starting the load", " 1,234 ", " 2/3 ", " 600/s", " 500/s"):
         assert shown in first
+    assert "0 of about 153 s " in first
     assert "inject_spike" not in output.getvalue()
     assert "spike" in second
 
@@ -134,7 +145,7 @@ def test_elsewhere_a_line_tells_phase_and_figures() -> None:
 def test_a_phase_says_how_far_it_is_until_the_next_one() -> None:
     """Spark's progress takes the place of figures that do not change any more."""
     view = view_of(FIRST, SECOND)
-    said = "landing the log, 7 of 12 tasks"
+    said = "458,139 messages, 40 %: landing the log"
     for state, detail in (("started", ""), ("progress", said)):
         view.take_phase(LivePhase(at=S, name="account_for_messages", state=state, detail=detail))
     output = io.StringIO()

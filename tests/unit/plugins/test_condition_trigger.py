@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 import time
 from contextlib import nullcontext
@@ -20,6 +21,7 @@ from lagbench.errors import NotReady, WrongInput
 
 from lagbench_airflow.hooks import kafka, kube  # isort: skip
 from lagbench_airflow.triggers import condition as condition_module  # isort: skip
+from lagbench_airflow.triggers import conditions as conditions_module  # isort: skip
 from lagbench_airflow.triggers.condition import (  # isort: skip
     Condition,
     ConditionTrigger,
@@ -45,6 +47,7 @@ CONDITIONS: list[Any] = [
     GroupStable(group="g", topic="t", members=2, **KAFKA),
     RunGroupStable.of(RunNames("r"), kind="Deployment", has_members=False, **KUBE, **KAFKA),
     Lag(is_above=True, job="j", traffic_ends_at=7.5, **LAG, **KUBE),
+    Lag(is_above=False, late_until_at=7.5, **LAG),
     TrafficFinished(job="j", ends_at=7.5, **KUBE),
     ActionsPlayed(job="j", **KUBE),
     ReplicasSettled(workload="w", namespace="n", least=1, most=2, run_id="r", **KUBE),
@@ -94,6 +97,30 @@ def waiting_for(
         hold_seconds=hold_seconds,
         poll_seconds=0.001,
     )
+
+
+def test_a_log_says_once_what_a_consumer_s_last_commit_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The lag stands for 40 s, of 900 that the wait may last; then it is committed."""
+    now, lags = [0.0], iter([122, 122, 122, 122, 122, 0])
+    monkeypatch.setattr(conditions_module.time, "time", lambda: now[0])
+
+    def read(_group: str, _topic: str) -> dict[int, int]:
+        now[0] += 10.0
+        return {0: next(lags)}
+
+    monkeypatch.setattr(
+        KeptClients, "lag_reader", lambda *_: SimpleNamespace(lags=read, close=lambda: None)
+    )
+    late = Lag(is_above=False, late_until_at=910.0, **LAG | {"threshold_records": 0})
+    trigger = waiting_for(late)
+    trigger.deadline_at = 1e9
+
+    assert run_inline(trigger)["reason"] == "reached"
+
+    said = re.findall(r"no commit for (\d+) s, 122 .* up to (\d+) s", capsys.readouterr().out)
+    assert said == [("30", "870")]
 
 
 @pytest.mark.parametrize(

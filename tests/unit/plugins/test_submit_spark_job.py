@@ -337,6 +337,7 @@ def phases(folder: RunFolder) -> list[tuple[str, str, str]]:
 def test_each_new_word_of_the_job_is_recorded_once(tmp_path: Path, garbled: str) -> None:
     """A file that is not there, or that nobody understands, says nothing."""
     folder = RunFolder.create("a-run", tmp_path)
+    folder.write_json(folder.fence, {"events": {"0": 458_000, "1": 139}})
     file = folder.path / PROGRESS_FILE
     file.write_text(json.dumps({"step": "telemetry", "done": 0, "of": 1}))  # of an earlier try
     said: list[str] = []
@@ -348,8 +349,8 @@ def test_each_new_word_of_the_job_is_recorded_once(tmp_path: Path, garbled: str)
         eventually(lambda: len(phases(folder)) > 2, "the second word")
 
     assert phases(folder) == [
-        ("account", "progress", "starting Spark"),
-        ("account", "progress", "landing the log, 7 of 12 tasks"),
-        ("account", "progress", "accounting, 0 of 2 tasks"),
+        ("account", "progress", "458,139 messages, starting Spark"),
+        ("account", "progress", "458,139 messages, 40 %: landing the log"),
+        ("account", "progress", "458,139 messages, 75 %: accounting"),
     ]
     assert said == [detail for _, _, detail in phases(folder)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,25 +11,23 @@ from xml.etree import ElementTree as ET
 import pytest
 from tests.fakes.measured_run import quick_spike_measures
 from tests.fakes.nights import measures_with
+from tests.fakes.run_folder_builder import quick_spike_run
 from tests.fakes.two_groups import two_groups
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.live.live_line import LiveCell, LiveLine, LiveSlo, encode_line
+from lagbench.core.live.live_line import LiveCell, LiveLine, LiveSlo, LiveSpike, encode_line
 from lagbench.core.measures.doubts.doubts_of_policy import EVERYTHING, Doubt
 from lagbench.core.measures.evidence.observed_group import Observation
+from lagbench.core.policy.policy_limits import PolicyLimits
 from lagbench.core.scenario.consumer_kinds import level_of
 from lagbench.core.scenario.slo_limits import Slos
 from lagbench.core.verdict.slo import SloResult, SloStatus
 from lagbench.core.verdict.verdict import Verdict, judge
 from lagbench.errors import NotReady
-from lagbench.report.next_steps import NextStep, next_steps
-from lagbench.report.outcome_files import (
-    junit_xml,
-    report_again,
-    stopped_run,
-    write_junit,
-    write_stopped,
-)
+from lagbench.report import page
+from lagbench.report.next_steps import NextStep, cheaper_policies, next_steps
+from lagbench.report.outcome_files import junit_xml, report_again, write_junit
+from lagbench.report.stopped_run import stopped_run
 
 STATUSES: tuple[SloStatus, ...] = ("pass", "fail", "undetermined", "not_judged")
 
@@ -154,31 +151,71 @@ CELL = LiveCell(
     settled_seconds=None,
     floor_replicas=2,
     ceiling_replicas=12,
-    spikes=[],
+    spikes=[LiveSpike(start_seconds=10.0, end_seconds=70.0)],
     slos=[LiveSlo(name="flips", title="Flapping", limit="at most 0 flips", unit="flips")],
 )
 
 
-def test_the_page_says_how_far_the_run_came(tmp_path: Path) -> None:
-    """The last second and phase that were reported; a line that was cut off is left out."""
-    folder = RunFolder.create("run-1", tmp_path)
-    assert stopped_run(folder).text.startswith("stopped before its stream began")
-    phases = [("inject_spike", "finished"), ("lag_drained", "started"), ("lag_drained", "progress")]
+def stopped(tmp_path: Path) -> RunFolder:
+    """Return the folder of a run that was stopped 177 s after its spike began, at 187 s."""
+    folder = quick_spike_run().write(tmp_path)
+    for name in ("accounting", "fence", "measures", "verdict"):
+        (folder.path / f"{name}.json").unlink(missing_ok=True)
+    shutil.rmtree(folder.tables)
+    phases = [("inject_spike", "finished"), ("lag_at_rest", "started"), ("lag_at_rest", "progress")]
     lines = [json.dumps({"at": 10**18, "name": n, "state": s, "detail": ""}) for n, s in phases]
     folder.phases.write_text("\n".join([*lines, '{"at": 1']))
     live = [
         LiveLine(at=1, run=CELL),
-        LiveLine(at=2, second=177.4, lag=4211, replicas=(6, 5), standing={"flips": (1, "broken")}),
+        LiveLine(at=2, second=90.0, lag=9000, replicas=(6, 6), time_lag_seconds=12.0),
+        LiveLine(at=3, second=187.4, lag=42, replicas=(6, 5), standing={"flips": (1, "broken")}),
     ]
     folder.live.write_bytes(b"".join(map(encode_line, live)) + b'{"at":')
+    return folder
 
-    run = write_stopped(folder)
 
-    assert (run.second, run.lag, run.replicas) == (177.4, 4211, (6, 5))
-    assert run.text.startswith("stopped at 177 s in lag_drained")
-    page = folder.report.read_text()
-    assert "broken" in page
-    assert not folder.verdict.exists()
+def test_a_stopped_run_tells_what_was_seen(tmp_path: Path) -> None:
+    """State and instant since the spike, extremes and SLOs; a line cut off is left out."""
+    folder = stopped(tmp_path)
+    run = stopped_run(folder)
+
+    assert run.text == "stopped at +177 s (draining), not accounted for"
+    assert [value for _, value, _ in run.seen] == [9000, 42, 12.0, 6]
+    assert [(slo.name, *standing) for slo, *standing in run.slos] == [("flips", 1, "broken")]
+    tables = json.loads(run.data())["tables"]
+    assert tables["lag"]["columns"]["total"] == [None, 9000, 42]
+    folder.live.unlink()
+    folder.phases.unlink()
+    assert stopped_run(folder).text.startswith("stopped before its stream began")
+
+
+@pytest.mark.parametrize(
+    ("left", "remedy"),
+    [
+        ((), "lagbench run"),
+        (("events", "processed", "telemetry"), "lagbench account"),
+        (("copies",), "lagbench account"),
+    ],
+)
+def test_a_run_without_accounting_gets_a_page_and_no_half_verdict(
+    tmp_path: Path, left: tuple[str, ...], remedy: str
+) -> None:
+    """Whatever was landed of it, the message names the page and the command that goes on."""
+    folder = stopped(tmp_path)
+    folder.write_json(folder.verdict, {"status": "undetermined", "slos": []})
+    for name in left:
+        folder.write_text(folder.table(name) / "_SUCCESS", "")
+    if left == ("copies",):
+        for kind in ("events", "processed", "telemetry"):
+            folder.copy(kind).mkdir(parents=True)
+
+    with pytest.raises(NotReady, match=remedy) as told:
+        report_again(folder)
+
+    assert str(folder.report) in str(told.value)
+    assert "broken" in folder.report.read_text()
+    half = (folder.verdict, folder.junit, folder.measures)
+    assert [path.exists() for path in half] == [False, False, False]
 
 
 TWO_TABLES = Doubt(code="lag_table", about=EVERYTHING, text="two tables differ")
@@ -254,7 +291,11 @@ def test_a_run_that_holds_leads_to_its_price_and_lost_messages_come_first() -> N
     lost = measures_with(accounting={"lost": 3})
     first, *_ = next_steps(lost, judge(lost, Slos(drain_seconds=120, reaction_seconds=5)))
 
-    assert step.command == "lagbench simulate quick_spike --policy lag-fast --seeds 20"
+    (tried,) = next_steps(GOOD, judge(GOOD, Slos(drain_seconds=120)), cheaper=["a", "b"])
+
+    assert (step.command, "simulator" in step.do) == ("", False)
+    simulated = "lagbench simulate quick_spike --policy lag-fast --policy=a --policy=b --seeds 20"
+    assert tried.command == simulated
     assert ("commit" in first.do, "messages lost" in first.because) == (True, True)
 
 
@@ -275,33 +316,66 @@ SET = "--set=consumer.process_ms=3 '--set=name=a; b' "
 
 
 @pytest.mark.parametrize(
-    ("conf", "command", "files"),
+    ("conf", "command"),
     [
-        ({}, f"{RUN} quick_spike --policy lag-fast --seed 1", []),
+        ({}, f"{RUN} quick_spike --policy lag-fast --seed 1"),
         # Quoted for a shell; the seed only once.
         (
             {"overrides": {"seed": "1", "consumer.process_ms": "3", "name": "a; b"}},
             f"{RUN} quick_spike --policy lag-fast {SET}--seed 1",
-            [],
         ),
-        # Files stand in the comment, too: one may have the name of a catalog's scenario.
         (
-            {"scenario": "my.yaml", "policy": "so.yaml"},
-            f"{RUN} my.yaml --policy so.yaml --seed 1",
-            ["my.yaml", "so.yaml"],
+            {"scenario": "my own/a.yaml", "policy": "so.yaml"},
+            f"{RUN} 'my own/a.yaml' --policy so.yaml --seed 1",
         ),
-        ({"scenario": "my.yaml", "policy": None}, f"{RUN} my.yaml --seed 1", ["my.yaml"]),
+        ({"scenario": "my.yaml", "policy": None}, f"{RUN} my.yaml --seed 1"),
     ],
 )
 def test_an_open_verdict_is_repeated_as_the_run_was_given(
-    conf: dict[str, Any], command: str, files: list[str]
+    conf: dict[str, Any], command: str
 ) -> None:
     """The first step names what left it open, and the command that repeats the cell."""
     (step,) = next_steps(GOOD, OPEN, conf)
 
-    given, _, comment = step.command.partition("#")
-    assert (step.because, given.strip()) == ("no fence", command)
-    assert re.findall(r"\S+\.yaml", comment) == files
+    assert (step.because, step.command) == ("no fence", command)
+
+
+@pytest.mark.parametrize("has_file", [True, False])
+def test_a_page_repeats_a_run_of_an_own_file_from_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_file: bool
+) -> None:
+    """Where the file is not there, it names the copies in the run folder, and changes nothing."""
+    monkeypatch.setattr(page, "HOME", tmp_path)
+    folder = quick_spike_run().write(tmp_path / "runs")
+    conf = {"scenario": "mine/a.yaml", "policy": None, "overrides": {"partitions": "12"}}
+    folder.update_manifest(conf=conf)
+    if has_file:
+        RunFolder(tmp_path).write_text("mine/a.yaml", "name: a")
+    copies = {
+        "scenario": f"runs/{folder.run_id}/scenario.yaml",
+        "policy": f"runs/{folder.run_id}/policy.yaml",
+    }
+
+    assert page._repeatable(folder, conf) == (conf if has_file else copies)
+
+
+def test_a_cheaper_policy_keeps_more_lag_within_the_same_replicas() -> None:
+    """The nearest first; not one that scales further, begins higher, or has the same threshold."""
+
+    def limits(least: int, most: int, lag: float | None) -> PolicyLimits:
+        return PolicyLimits(least, most, lag, "")
+
+    others = {
+        "same": limits(2, 12, 500),
+        "far": limits(2, 12, 9000),
+        "near": limits(0, 6, 600),
+        "wide": limits(2, 24, 900),
+        "high": limits(3, 12, 900),
+        "hours": limits(2, 12, None),
+    }
+
+    assert cheaper_policies(GOOD, limits(2, 12, 500), others) == ["near", "far"]
+    assert cheaper_policies(GOOD, limits(2, 12, None), others) == []
 
 
 def test_an_observed_group_gets_no_command_on_a_scenario() -> None:

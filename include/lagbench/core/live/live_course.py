@@ -13,7 +13,7 @@ import numpy as np
 from lag_scaler.offsets import NO_OFFSET, OffsetHistory, ages
 from lag_scaler.offsets import GroupSample as SampledGroup
 from lagbench.core.live.live_line import LiveAction, LiveCell, LiveLine, LivePhase, SloStanding
-from lagbench.core.live.run_state import state_of
+from lagbench.core.live.run_state import DRAINS, late_commit, state_of
 from lagbench.core.live.slo_standings import Standings
 from lagbench.core.measures.evidence.lag_readings import GAP_SECONDS, lag_of
 from lagbench.core.measures.model import NANOSECONDS
@@ -56,11 +56,13 @@ class Course:
         *,
         reports_owners: bool = True,
         reports_work: bool = True,
+        drain_seconds: float | None = None,
     ) -> None:
         """Start before the first record.
 
         Without ``reports_owners`` the pods do not report which partitions they own, without
-        ``reports_work`` the group's commits say its rate.
+        ``reports_work`` the group's commits say its rate. ``drain_seconds``: a wait for the drain
+        lasts that long at most.
         """
         self._cell: LiveCell | None = cell  # None: a line has it
         self._lag, self._lag_at = _Lag(cell.partitions), 0
@@ -74,6 +76,7 @@ class Course:
         self._replicas: tuple[int, ReplicaSample] | None = None
         self._started_at: int | None = None
         self._task, self._spikes, self._planned_seconds = "", cell.spikes, cell.planned_seconds
+        self._task_at, self._drain_seconds = 0, drain_seconds
         self._phases: list[LivePhase] = []
         self._actions: list[LiveAction] = []
         self._shown: dict[str, SloStanding] = {}
@@ -116,7 +119,7 @@ class Course:
         """Add a phase of the run."""
         self._phases.append(phase)
         if phase.state == "started":
-            self._task = phase.name
+            self._task, self._task_at = phase.name, phase.at
 
     def line(self, now: int, *, verdict: str | None = None, is_last: bool = False) -> LiveLine:
         """Return the line of ``now``; what has happened is in it once."""
@@ -133,12 +136,7 @@ class Course:
             at=now,
             run=self._cell,
             second=second,
-            state=state_of(
-                self._task,
-                second=second,
-                spikes=self._spikes,
-                planned_seconds=self._planned_seconds,
-            ),
+            state=self._state(second, now),
             lag=lag.total if is_lag_known else None,
             lag_by_partition=lag.by_partition if is_lag_known else None,
             time_lag_seconds=_rounded(lag.time_lag_seconds) if is_lag_known else None,
@@ -157,6 +155,21 @@ class Course:
         )
         self._cell, self._phases, self._actions = None, [], []
         return line
+
+    def _state(self, second: float | None, now: int) -> str:
+        """Return what the run does, and what it waits for if its group commits late."""
+        state = state_of(
+            self._task, second=second, spikes=self._spikes, planned_seconds=self._planned_seconds
+        )
+        waits = ""
+        if self._commits is not None and self._task in DRAINS and _is_fresh(self._lag_at, now):
+            waits = late_commit(
+                self._commits.idle_seconds,
+                self._lag.total,
+                waited_seconds=(now - self._task_at) / NANOSECONDS,
+                most_seconds=self._drain_seconds,
+            )
+        return f"{state}: {waits}" if waits else state
 
     def _producer_rates(self, now: int) -> tuple[float | None, float | None]:
         """Return the planned rate and the rate that Kafka took, between two reports."""
@@ -218,16 +231,24 @@ class _CommitRate:
 
     def __init__(self) -> None:
         self._samples: deque[tuple[int, dict[int, int | None]]] = deque()
+        self._moved_at = 0
 
     def take(self, sample: LagSample) -> None:
         """Take a sample of the offsets; one that is not newer than the last does not count."""
         if not sample.partitions or (self._samples and sample.at <= self._samples[-1][0]):
             return
         committed = {number: commit for number, _, commit in sample.partitions}
+        if not self._samples or committed != self._samples[-1][1]:
+            self._moved_at = sample.at
         self._samples.append((sample.at, committed))
         begin = sample.at - COMMIT_WINDOW_SECONDS * NANOSECONDS
         while len(self._samples) > 1 and self._samples[1][0] <= begin:
             self._samples.popleft()
+
+    @property
+    def idle_seconds(self) -> float:
+        """Return the time since the last commit, up to the newest sample."""
+        return (self._samples[-1][0] - self._moved_at) / NANOSECONDS if self._samples else 0.0
 
     @property
     def per_second(self) -> float | None:

@@ -41,6 +41,10 @@ EVENTS = {
 }
 """Events for a chart, at the begin or the end of a task; a wait has its event at its end."""
 
+LATE_COMMIT_SECONDS = 30.0
+DRAINS = ("lag_at_rest", "lag_drained")
+"""The tasks that wait until the group has committed."""
+
 _UNDER_LOAD = ("lag_builds_up", "traffic_finished")
 
 
@@ -70,3 +74,23 @@ def state_of(
     if planned_seconds is not None and second >= planned_seconds:
         return "draining"
     return "base load after the spike" if spikes else "under load"
+
+
+def late_commit(
+    idle_seconds: float, lag: int | None, *, waited_seconds: float, most_seconds: float | None
+) -> str:
+    """Return what is waited for while a group leaves messages uncommitted; empty: it continues.
+
+    The words change each half minute, so that a log has few lines of them.
+
+    :param idle_seconds: since the last commit. :param most_seconds: after that time of
+        ``waited_seconds`` the wait is given up.
+    """
+    if not lag or idle_seconds < LATE_COMMIT_SECONDS:
+        return ""
+    since_step = idle_seconds % LATE_COMMIT_SECONDS
+    text = f"no commit for {idle_seconds - since_step:.0f} s, {lag:,} messages uncommitted"
+    if most_seconds is None:
+        return f"{text}: commit when idle"
+    left = max(most_seconds - max(waited_seconds - since_step, 0.0), 0.0)
+    return f"{text}: commit when idle, or wait up to {round(left, -1):.0f} s"

@@ -120,6 +120,7 @@ class GroupFollow:
             limits,
             reports_owners=kind.reports_owners,
             reports_work=kind.has_reports,
+            drain_seconds=scenario.timeouts.drain_seconds,
         )
         self._lock = threading.Lock()
         self._file = LiveFile(folder.live)

@@ -27,6 +27,7 @@ from lagbench.core.scenario.profiles import (
 from lagbench.core.scenario.scenario import MAX_SEED, Keys, PartitionPlan
 from lagbench.core.scenario.stream_tail import Tail
 from lagbench.programs.run_flags import RunFlags
+from pod_program.errors import cannot_read
 from pod_program.flags import CommandLine, Flag, Settings, like
 
 WHERE = "producer"
@@ -200,7 +201,7 @@ def _samples(flags: ProducerFlags) -> Samples | None:
     if not flags.run_id:
         raise _LINE.missing("run_id")
     payload = Payload(file=file, format=flags.payload_format, key_field=flags.payload_key_field)
-    return read_samples(_content("payload_file", file), payload, where=file)
+    return read_samples(_content("--payload-file", file), payload, where=file)
 
 
 def _profile(flags: ProducerFlags) -> Profile:
@@ -222,13 +223,13 @@ def _profile(flags: ProducerFlags) -> Profile:
         elif field != "kind" and info.is_required():
             raise _LINE.missing(flag)
     if flags.profile == "trace":
-        content = _content("trace_file", fields["file"])
+        content = _content("--trace-file", fields["file"])
         fields["points"] = trace_points(content.decode(errors="replace"), where=fields["file"])
     return model.model_validate(fields)
 
 
-def _content(field: str, path: str) -> bytes:
+def _content(flag: str, path: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise _LINE.wrong(field, path, f"a readable file ({error.strerror})") from error
+        raise cannot_read(path, error, field=flag) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from tests.fakes.live_cell import live_cell
@@ -54,7 +55,7 @@ def course(
     spikes: Sequence[tuple[float, float]] = (),
     slos: Slos | None = None,
     limits: PolicyLimits = LIMITS,
-    **kind: bool,
+    **kind: Any,
 ) -> Course:
     """Return a course that has taken the records, each when it was sent."""
     slos = slos or Slos()
@@ -193,6 +194,28 @@ def test_commits_in_steps_make_an_even_rate() -> None:
     steps = [(500 * (second // 5), 0) for second in range(31)]
 
     assert {committed(*steps[:seen]) for seen in range(16, 31)} == {100.0}
+
+
+@pytest.mark.parametrize(
+    ("task", "is_own", "said"),
+    [
+        ("lag_drained", True, "no commit for 30 s, 22 messages uncommitted"),
+        ("lag_drained", False, None),
+        ("group_settled", True, None),
+    ],
+)
+def test_an_own_consumer_that_commits_late_is_waited_for_by_name(
+    task: str, is_own: bool, said: str | None
+) -> None:
+    """The state of the line says how long the wait for the last commit may take."""
+    samples = [lag(second, (0, 122, 100)) for second in range(41)]
+    found = course(*samples, reports_work=not is_own, drain_seconds=900.0)
+    found.take_phase(LivePhase(at=10 * S, name=task, state="started"))
+
+    state = found.line(40 * S).state or ""
+
+    assert state.partition(": ")[2].partition(":")[0] == (said or "")
+    assert said is None or state.endswith("or wait up to 880 s")
 
 
 def members(*held: tuple[str, list[int]]) -> GroupMembers:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lagbench.core.live.live_line import LiveSpike
-from lagbench.core.live.run_state import state_of
+from lagbench.core.live.run_state import late_commit, state_of
 from lagbench.project import PROJECT_ROOT
 
 SPIKES = [LiveSpike(start_seconds=10, end_seconds=30), LiveSpike(start_seconds=50, end_seconds=70)]
@@ -46,3 +46,26 @@ def test_each_task_of_a_rehearsal_has_a_state() -> None:
 
     assert len(tasks) > 15
     assert [task for task in tasks if state_of(task) == task.replace("_", " ")] == []
+
+
+WAITS = "no commit for 30 s, 122 messages uncommitted: commit when idle"
+
+
+@pytest.mark.parametrize(
+    ("idle", "lag", "waited", "most", "said"),
+    [
+        (29.9, 122, 30, 900, ""),
+        (40, 0, 40, 900, ""),
+        (40, None, 40, 900, ""),
+        (30, 122, 30, 900, f"{WAITS}, or wait up to 870 s"),
+        (59, 122, 59, 900, f"{WAITS}, or wait up to 870 s"),
+        (59, 122, 2, 900, f"{WAITS}, or wait up to 900 s"),  # the wait began after the commit
+        (31, 122, 80, 75, f"{WAITS}, or wait up to 0 s"),
+        (31, 122, 31, None, WAITS),
+    ],
+)
+def test_a_late_commit_is_told_each_half_minute(
+    idle: float, lag: int | None, waited: float, most: float | None, said: str
+) -> None:
+    """What is waited for, how long it may last, and what to do; in between nothing changes."""
+    assert late_commit(idle, lag, waited_seconds=waited, most_seconds=most) == said
