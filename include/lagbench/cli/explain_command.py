@@ -15,7 +15,6 @@ from rich.text import Text
 
 from lagbench.cli.options import JsonOption, refuse
 from lagbench.cli.terminal import Terminal, print_json
-from lagbench.core.policy.explained_steps import Explanation
 from lagbench.errors import ExitCode, NotReady
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec, Trigger
     from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
     from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
+    from lagbench.core.policy.explained_steps import Explanation
 
 _ASK_SECONDS = 10.0
 """A broker that was just started has no coordinator for the group yet."""
@@ -121,9 +121,11 @@ def _document(
     spec: ScaledObjectSpec, found: Sequence[tuple[Trigger, Explanation | None]]
 ) -> dict[str, Any]:
     """Return what is printed as data; a trigger without lag has no steps."""
+    from lagbench.core.policy.explained_steps import Explanation
+
     triggers = []
     for item, explained in found:
-        read = Explanation(()) if explained is None else explained
+        read = explained or Explanation(())
         steps = [step._asdict() for step in read.steps]
         said = {"cause": (spec.modifiers is None and read.cause) or None, "steps": steps}
         named = {"index": item.index, "type": item.type}

@@ -9,7 +9,6 @@ from dataclasses import asdict, is_dataclass
 from typing import Any
 
 import typer
-from pydantic import BaseModel
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.measure import Measurement
 from rich.segment import Segment
@@ -28,6 +27,8 @@ def print_json(content: object) -> None:
 
 
 def _plain(content: Any) -> Any:
+    from pydantic import BaseModel
+
     if isinstance(content, BaseModel):
         content = content.model_dump(mode="json")
     elif is_dataclass(content) and not isinstance(content, type):

@@ -20,7 +20,6 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from lagbench.core.scenario.conf_limits import StrictModel
 
@@ -97,7 +96,7 @@ class Slos(StrictModel):
         is_known = set(value) <= {LIMIT, LEVEL} and value.get(LEVEL, "fail") in LEVELS
         if not is_known or (limit is None and value.get(LEVEL) == "warn"):
             allowed = "a limit, or {limit: a value, level: fail or warn}"
-            raise PydanticCustomError("limit_with_level", allowed)
+            raise ValueError(f"slos.{info.field_name} must be {allowed}")
         return limit
 
     @model_serializer(mode="wrap")

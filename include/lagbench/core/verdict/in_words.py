@@ -22,7 +22,7 @@ _LIMITS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 def in_words(verdict: Verdict, measures: Measures | None = None) -> tuple[str, ...]:
     """Return some sentences: the status with its margin, what to do, what was not asked.
 
-    :param measures: of the run; they explain why more pods did not help, and tell what an
+    :param measures: of the run; they explain why more pods did not help, and say what an
         observation saw.
     """
     seen = () if measures is None else seen_in_words(measures)
