@@ -179,7 +179,7 @@ def _drain(measures: Measures) -> Iterator[NextStep]:
     drain, scaling, partitions = measures.drain, measures.scaling, _partitions(measures)
     drained, least = drain.drain_seconds, drain.skew_limited_seconds
     most, ceiling = scaling.max_ready_replicas, scaling.ceiling_replicas
-    if drain.is_skew_limited:
+    if measures.is_skew_limited:
         yield NextStep(
             "spread the keys over more partitions; more pods do not help",
             f"partition {drain.hottest_partition} alone needs {least:.1f} s with one pod, and the"

@@ -194,12 +194,6 @@ class Drain(MeasureModel):
     read_within_seconds: float = 0.0  # of ``drained_at``: the most that its reading took
 
     @property
-    def is_skew_limited(self) -> bool:
-        """True: more pods could hardly have shortened it."""
-        drained, least = self.drain_seconds, self.skew_limited_seconds
-        return drained is not None and bool(least) and drained <= (least or 0.0) * NEAR
-
-    @property
     def drain_interval(self) -> Interval | None:
         """Return the bounds of ``drain_seconds``; None: not drained, or a clock is not bounded."""
         seconds, error = self.drain_seconds, self.clock_error_seconds

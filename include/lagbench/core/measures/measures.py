@@ -14,7 +14,7 @@ from pydantic import model_validator
 from lagbench.core.measures.accounting.accounting import Accounting
 from lagbench.core.measures.doubts.doubt_rules import Validity
 from lagbench.core.measures.doubts.doubts_of_policy import EVERYTHING, Doubt
-from lagbench.core.measures.drain import Drain
+from lagbench.core.measures.drain import NEAR, Drain
 from lagbench.core.measures.evidence.group_strangers import GroupStranger
 from lagbench.core.measures.evidence.lag_readings import TelemetryGap
 from lagbench.core.measures.evidence.observed_group import Observation
@@ -85,6 +85,17 @@ class Measures(MeasureModel):
         if at is None or origin is None:
             return "at an unknown instant"
         return f"at {(at - origin) / NANOSECONDS:+.1f} s"
+
+    @property
+    def is_skew_limited(self) -> bool:
+        """True: one pod read the hottest partition for about as long as the drain took.
+
+        An even share of the load is none: there the number of partitions is the limit.
+        """
+        drained, least = self.drain.drain_seconds, self.drain.skew_limited_seconds
+        share = self.accounting.hottest_partition_share
+        is_hot = share is None or share * self.scaling.partitions > NEAR
+        return is_hot and drained is not None and bool(least) and drained <= (least or 0) * NEAR
 
     @property
     def spikes_unknown(self) -> str:

@@ -107,7 +107,7 @@ def _limit_above(value: float) -> str:
 def _why_pods_helped_little(measures: Measures) -> str:
     """Return why a drain was as long as its hottest partition needs; empty: it was longer."""
     share, most = measures.accounting.hottest_partition_share, measures.scaling.max_ready_replicas
-    if not share or measures.spark is not None or not measures.drain.is_skew_limited:
+    if not share or measures.spark is not None or not measures.is_skew_limited:
         return ""
     first = int(1 / share) + 1  # so many pods do the rest while one does the hottest partition
     pods = f"; pods {first} to {most} helped little" if most is not None and most > first else ""

@@ -107,6 +107,9 @@ def test_pods_that_could_not_help_are_counted() -> None:
         update={"drain": run.drain.model_copy(update={"skew_limited_seconds": 50.0})}
     )
     assert "pods" not in in_words(found, faster)[-1]
+    even = run.accounting.model_copy(update={"hottest_partition_share": 1 / 12})
+    of_many = run.model_copy(update={"accounting": even})
+    assert "one partition takes" not in in_words(found, of_many)[-1]
 
 
 @pytest.mark.parametrize(("high", "limit"), [(20.05, "25"), (100, "100"), (0.12, "0.15"), (3, "3")])
