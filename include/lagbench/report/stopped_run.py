@@ -194,7 +194,7 @@ def write_stopped(folder: RunFolder) -> StoppedRun:
 
 def _lines(folder: RunFolder, name: str) -> list[str]:
     path = folder.path / name
-    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
 
 
 def _most(lags: Sequence[int | None] | None) -> int | None:

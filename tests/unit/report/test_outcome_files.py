@@ -174,6 +174,15 @@ def stopped(tmp_path: Path) -> RunFolder:
     return folder
 
 
+def test_a_line_that_ends_in_the_middle_of_a_letter_is_left_out(tmp_path: Path) -> None:
+    """A run that was killed may have written half of one."""
+    folder = RunFolder.create("cut-20260101-000000-abcd", tmp_path)
+    for name in ("phases.jsonl", "live.jsonl"):
+        (folder.path / name).write_bytes('{"name": "ü'.encode()[:-1])
+
+    assert (stopped_run(folder).phases, stopped_run(folder).lines) == ([], [])
+
+
 def test_a_stopped_run_tells_what_was_seen(tmp_path: Path) -> None:
     """State and instant since the spike, extremes and SLOs; a line cut off is left out."""
     folder = stopped(tmp_path)
