@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, is_dataclass
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import typer
@@ -23,21 +20,9 @@ Row = Sequence[str | Text]
 
 def print_json(content: object) -> None:
     """Print a document, the only thing on stdout; a number that is not finite is null."""
-    typer.echo(printable(json.dumps(_plain(content), indent=2, ensure_ascii=False)))
+    from pydantic_core import to_json
 
-
-def _plain(content: Any) -> Any:
-    from pydantic import BaseModel
-
-    if isinstance(content, BaseModel):
-        content = content.model_dump(mode="json")
-    elif is_dataclass(content) and not isinstance(content, type):
-        content = asdict(content)
-    if isinstance(content, Mapping):
-        return {str(name): _plain(value) for name, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [_plain(value) for value in content]
-    return None if isinstance(content, float) and not math.isfinite(content) else content
+    typer.echo(printable(to_json(content, indent=2, inf_nan_mode="null").decode()))
 
 
 class Terminal(Console):

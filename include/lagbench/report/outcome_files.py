@@ -124,7 +124,8 @@ def report_again(folder: RunFolder) -> Verdict:
             told = f"run {folder.reference} {run.text}"
             after = f"; {run.remedy}" if run.remedy else ""
             raise NotReady(f"{told}. {folder.report} shows what was seen{after}") from problem
-        write_junit(folder)
+        if folder.verdict.exists():
+            write_junit(folder)
         raise
     write_junit(folder)
     write_report(folder)

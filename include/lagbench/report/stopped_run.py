@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from lagbench.core.live.live_line import (
 )
 from lagbench.core.live.run_state import state_of
 from lagbench.embedded.kept_log import how_to_account
+from lagbench.programs.live.run_follower import PhaseLog
 from lagbench.project import state_dir
 from lagbench.report.page import (
     START,
@@ -150,17 +150,11 @@ def stopped_run(folder: RunFolder) -> StoppedRun:
         files = from_home(folder.scenario), "--policy", from_home(folder.policy)
         remedy = f"to repeat it: {shlex.join(['lagbench', 'run', *files])}"
     found = StoppedRun(folder.run_id, remedy.removeprefix(". "), is_accounted)
-    for text in _lines(folder, "phases.jsonl"):
+    found.phases = [one for one in PhaseLog(folder.phases).news() if one.state != "progress"]
+    for text in folder.live.read_bytes().splitlines() if folder.live.exists() else ():
         try:
-            phase = msgspec.convert(json.loads(text), LivePhase)
-        except (ValueError, msgspec.ValidationError):  # cut off in mid-write
-            continue
-        if phase.state != "progress":
-            found.phases.append(phase)
-    for text in _lines(folder, "live.jsonl"):
-        try:
-            line = decode_line(text.encode())
-        except msgspec.DecodeError:
+            line = decode_line(text)
+        except msgspec.DecodeError:  # cut off in mid-write
             continue
         if line.run is not None:  # of another follower: what was before is not known to it
             found.cell, found.standing = line.run, {}
@@ -175,8 +169,9 @@ def write_stopped(folder: RunFolder) -> StoppedRun:
     No verdict of before stays, nor a page of one.
     """
     run, style, script = stopped_run(folder), styles(), f"{scripts()}\n{START}"
-    for name in (folder.verdict, folder.measures, folder.junit):
-        name.unlink(missing_ok=True)
+    for group in folder.groups:
+        for name in (group.verdict, group.measures, group.junit, group.report):
+            name.unlink(missing_ok=True)
     page = (
         environment()
         .get_template("stopped.html.j2")
@@ -190,11 +185,6 @@ def write_stopped(folder: RunFolder) -> StoppedRun:
     )
     folder.write_text(folder.report, page)
     return run
-
-
-def _lines(folder: RunFolder, name: str) -> list[str]:
-    path = folder.path / name
-    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
 
 def _most(lags: Sequence[int | None] | None) -> int | None:

@@ -23,11 +23,12 @@ from lagbench.core.scenario.consumer_kinds import level_of
 from lagbench.core.scenario.slo_limits import Slos
 from lagbench.core.verdict.slo import SloResult, SloStatus
 from lagbench.core.verdict.verdict import Verdict, judge
-from lagbench.errors import NotReady
+from lagbench.errors import NotReady, WrongInput
 from lagbench.report import page
 from lagbench.report.next_steps import NextStep, cheaper_policies, next_steps
 from lagbench.report.outcome_files import junit_xml, report_again, write_junit
-from lagbench.report.stopped_run import stopped_run
+from lagbench.report.stopped_run import stopped_run, write_stopped
+from lagbench.results.seals import seal
 
 STATUSES: tuple[SloStatus, ...] = ("pass", "fail", "undetermined", "not_judged")
 
@@ -174,6 +175,15 @@ def stopped(tmp_path: Path) -> RunFolder:
     return folder
 
 
+def test_a_line_that_ends_in_the_middle_of_a_letter_is_left_out(tmp_path: Path) -> None:
+    """A run that was killed may have written half of one."""
+    folder = RunFolder.create("cut-20260101-000000-abcd", tmp_path)
+    for name in ("phases.jsonl", "live.jsonl"):
+        (folder.path / name).write_bytes('{"name": "ü'.encode()[:-1])
+
+    assert (stopped_run(folder).phases, stopped_run(folder).lines) == ([], [])
+
+
 def test_a_stopped_run_tells_what_was_seen(tmp_path: Path) -> None:
     """State and instant since the spike, extremes and SLOs; a line cut off is left out."""
     folder = stopped(tmp_path)
@@ -216,6 +226,30 @@ def test_a_run_without_accounting_gets_a_page_and_no_half_verdict(
     assert "broken" in folder.report.read_text()
     half = (folder.verdict, folder.junit, folder.measures)
     assert [path.exists() for path in half] == [False, False, False]
+
+
+def test_a_stopped_run_whose_input_was_changed_says_so(tmp_path: Path) -> None:
+    """It has no verdict for junit.xml, and that is not what is wrong with it."""
+    folder = stopped(tmp_path)
+    seal(folder)
+    folder.write_text(folder.policy, "changed")
+
+    with pytest.raises(WrongInput, match="policy"):
+        report_again(folder)
+
+
+def test_no_verdict_of_a_second_group_stays_beside_the_page_of_a_stopped_run(
+    tmp_path: Path,
+) -> None:
+    """Of an earlier try, with its page."""
+    folder = stopped(tmp_path)
+    second = folder.make_second()
+    for path in (second.scenario, second.verdict, second.report):
+        second.write_text(path, "{}")
+
+    write_stopped(folder)
+
+    assert [path.exists() for path in (second.verdict, second.report)] == [False, False]
 
 
 TWO_TABLES = Doubt(code="lag_table", about=EVERYTHING, text="two tables differ")

@@ -32,6 +32,7 @@ from lagbench.core.telemetry.records_of_recorder import (
     ReplicasChanged,
     ReplicasWatched,
 )
+from lagbench.core.verdict.in_words import in_words
 from lagbench.core.verdict.verdict import Verdict, exit_code
 from lagbench.errors import NotReady
 from lagbench.report.outcome_files import write_junit
@@ -177,8 +178,10 @@ def _folder(root: Path, records: Sequence[Record], *, has_policy: bool = True) -
     return folder
 
 
-def _judged(folder: RunFolder, given: dict[str, Any] | None = None) -> tuple[Measures, Verdict]:
-    folder.update_manifest(conf={"slos": given or {}, "pod_rate": None})
+def _judged(
+    folder: RunFolder, given: dict[str, Any] | None = None, pod_rate: float | None = None
+) -> tuple[Measures, Verdict]:
+    folder.update_manifest(conf={"slos": given or {}, "pod_rate": pod_rate})
     complete_run(folder)
     verdict = rejudge_run(folder)
     return Measures.model_validate(folder.read_json(folder.measures)), verdict
@@ -250,14 +253,17 @@ def test_a_limit_that_cannot_be_judged_leaves_the_run_open(tmp_path: Path) -> No
     assert measures.scaling.max_replicas is measures.scaling.floor_replicas is None
 
 
-def test_a_group_without_traffic_is_measured(tmp_path: Path) -> None:
-    """A log that takes nothing is a load of nothing, not an error."""
+def _idle() -> list[Record]:
     records: list[Record] = [
         LagSample(at=_at(second), source="o", partitions=[(0, 500, 500 - 10 * max(0, 20 - second))])
         for second in range(30)
     ]
-    records.append(Phase(at=_at(30), source="o", name="fence_run", state="started"))
-    measures, verdict = _judged(_folder(tmp_path, records, has_policy=False))
+    return [*records, Phase(at=_at(30), source="o", name="fence_run", state="started")]
+
+
+def test_a_group_without_traffic_is_measured(tmp_path: Path) -> None:
+    """A log that takes nothing is a load of nothing, not an error."""
+    measures, verdict = _judged(_folder(tmp_path, _idle(), has_policy=False))
 
     assert verdict.status == "not_judged"
     assert (measures.load.spikes, measures.lag.peak_records) == (0, 200)
@@ -287,6 +293,28 @@ def test_without_a_limit_nothing_is_judged(
     assert (verdict.status, exit_code(verdict)) == (status, code)
     assert (suite.get("errors"), suite.get("tests")) == (errors, str(len(verdict.slos)))
     assert folder.summary().verdict == status
+
+
+def test_a_limit_without_an_occasion_is_no_pass(tmp_path: Path) -> None:
+    """A limit of the drain was set and there was no spike: an exit code of 0 would say it held."""
+    folder = _folder(tmp_path, _idle(), has_policy=False)
+    _, verdict = _judged(folder, {"drain_seconds": 5}, pod_rate=100.0)
+
+    assert (verdict.status, exit_code(verdict)) == ("undetermined", 4)
+    assert "no SLO with a limit applies" in " ".join(verdict.reasons)
+
+
+def test_limits_that_only_warn_are_said_of_an_observation(tmp_path: Path) -> None:
+    """It has limits, so it does not say that none was set; the broken one is named."""
+    records = [record for record in _records() if isinstance(record, _NO_PODS)]
+    folder = _folder(tmp_path, records, has_policy=False)
+    measures, verdict = _judged(folder, {"drain_seconds": {"limit": 1, "level": "warn"}})
+    said = " ".join(in_words(verdict, measures))
+
+    assert (verdict.status, exit_code(verdict)) == ("not_judged", 0)
+    assert "the limits only warn" in said
+    assert "no limit was set" not in said
+    assert "Warning, which does not fail the run: Lag drain 6.0 s" in said
 
 
 def test_what_nobody_observed_is_not_zero(tmp_path: Path) -> None:

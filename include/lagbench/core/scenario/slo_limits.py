@@ -109,12 +109,13 @@ class Slos(StrictModel):
 def with_limits(slos: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the limits, with those that are given in their place.
 
-    A new limit keeps the level, and a new level the limit.
+    A new limit keeps the level, and a new level the limit; None takes both away.
     """
     found = dict(slos)
     for name, one in given.items():
         known = found.get(name)
-        if name in found and (isinstance(known, Mapping) or isinstance(one, Mapping)):
+        has_level = isinstance(known, Mapping) or isinstance(one, Mapping)
+        if name in found and one is not None and has_level:
             old, new = (p if isinstance(p, Mapping) else {LIMIT: p} for p in (known, one))
             found[name] = {**old, **new}
         else:

@@ -27,7 +27,8 @@ def in_words(verdict: Verdict, measures: Measures | None = None) -> tuple[str, .
     """
     seen = () if measures is None else seen_in_words(measures)
     if verdict.status == "not_judged":
-        return (*seen, *(f"{one[:1].upper()}{one[1:]}." for one in verdict.reasons))
+        said = (f"{one[:1].upper()}{one[1:]}." for one in verdict.reasons)
+        return (*seen, *said, *_open(verdict, verdict.slos))
     return (*seen, *_sentences(verdict, measures))
 
 
@@ -67,7 +68,7 @@ def _open(verdict: Verdict, found: Sequence[SloResult]) -> Iterator[str]:
 
 def _unasked(verdict: Verdict, measures: Measures | None) -> Iterator[str]:
     """Yield the values of promises that have no limit, and why pods helped them little."""
-    unasked = {slo.name: slo for slo in verdict.slos if slo.threshold == "reported only"}
+    unasked = {slo.name: slo for slo in verdict.slos if not slo.is_asked}
     promises = [unasked[name] for name in _PROMISES if name in unasked]
     others = [slo for slo in promises if slo.value is not None]
     if others:

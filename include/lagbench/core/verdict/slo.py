@@ -11,7 +11,7 @@ from lagbench.core.measures.model import MeasureModel, exact_text, short_beside
 
 SloStatus = Literal["pass", "fail", "warn", "undetermined", "not_judged"]
 """``warn``: broken, with a limit that does not fail the run."""
-CLAIM = "must hold"
+CLAIM, NO_LIMIT = "must hold", "reported only"
 CLAIMS: Mapping[str, str] = {
     "lag_falls_at_full_parallelism": "Lag falls at full parallelism",
     "baseline_at_floor": "Baseline at the floor",
@@ -45,6 +45,11 @@ class SloResult(MeasureModel):
         """The dotted field of its limit."""
         name = self.name.removeprefix(SECOND_GROUP_PREFIX)
         return f"{self.name.removesuffix(name)}slos.{name}"
+
+    @property
+    def is_asked(self) -> bool:
+        """True: it has a limit."""
+        return self.threshold != NO_LIMIT
 
     @property
     def leaves_open(self) -> bool:
@@ -141,7 +146,7 @@ class Slo:
     def threshold(self) -> str:
         """The limit in words."""
         if self.limit is None or self.limit is False:
-            return "reported only"
+            return NO_LIMIT
         return CLAIM if self.is_claim else f"at most {exact_text(self.limit)} {self.unit}".strip()
 
     def result(self, status: SloStatus, value: float | None, reason: str) -> SloResult:

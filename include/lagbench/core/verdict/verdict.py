@@ -13,7 +13,7 @@
 * Not drained, not stable, an empty log, an accounting that contradicts itself
   (``measures/checks.py``), a doubt, or a measure missing for a judged SLO: ``undetermined``, never
   ``pass``. So is a rehearsal without a judged SLO, and one without the result of a check
-  (``CHECKS``). An observation without a judged SLO only reports: ``not_judged``.
+  (``CHECKS``). An observation without a limit that can fail it only reports: ``not_judged``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NAMED_STRANGERS = 5
 CHECKS = ("rebalance_count_check", "reconcile_check")
 """The tasks of a run whose results its verdict reads."""
 VerdictStatus = Literal["pass", "fail", "undetermined", "not_judged"]
-"""``not_judged``: an observation without a limit, which only reports."""
+"""``not_judged``: an observation without a limit that can fail it, which only reports."""
 
 
 class Verdict(MeasureModel):
@@ -130,10 +130,16 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
         *(doubt.text for doubt in measures.doubts),
         *_unsettled(measures),
     ]
-    only_warn = any(one.status != "not_judged" for one in results)
-    if not judged and (only_warn or measures.observation is None):
-        why = "the limits only warn" if only_warn else "no SLO with a limit applies to this load"
-        open_ends.append(f"nothing was judged: {why}")
+    asked = [one for one in results if one.is_asked]
+    only_warns = all(one.level == "warn" for one in asked)
+    is_report = measures.observation is not None and only_warns
+    nothing = "nothing was judged: no SLO with a limit applies to this load"
+    if asked and only_warns:
+        nothing = "nothing was judged: the limits only warn"
+    elif is_report:
+        nothing = "nothing was judged: no limit was set, for example --set slos.drain_seconds=60"
+    if not judged and not is_report:
+        open_ends.append(nothing)
     status: VerdictStatus = "pass"
     reasons = [f"all {judged} judged SLOs hold"]
     if failed:
@@ -141,8 +147,7 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
     elif not measures.validity.is_valid or open_ends or unsure:
         status, reasons = "undetermined", [*invalid, *open_ends, *unsure]
     without = _judged_without(results, measures)
-    if not judged and measures.observation is not None:
-        nothing = "nothing was judged: no limit was set, for example --set slos.drain_seconds=60"
+    if is_report:
         status, reasons, without = "not_judged", [nothing, *invalid, *open_ends], ()
     return Verdict(
         run_id=measures.run_id,

@@ -54,6 +54,14 @@ def test_a_limit_with_a_level(
     assert (again, again.slos.warned) == (found, found.slos.warned)
 
 
+def test_null_takes_a_limit_with_its_level_away(tmp_path: Path) -> None:
+    """As it does a limit without one."""
+    warned = {"drain_seconds": {"limit": 30, "level": "warn"}}
+    found = scenario(tmp_path, warned, {"slos.drain_seconds": "null"})
+
+    assert (found.slos.drain_seconds, found.slos.warned) == (None, frozenset())
+
+
 def test_a_level_alone_keeps_the_limit_by_default_and_reaches_the_second_group(
     tmp_path: Path,
 ) -> None:
