@@ -22,7 +22,7 @@ def end_of(*arguments: str) -> tuple[list[str], str, dict[str, Any]]:
     done = subprocess.run(
         [sys.executable, "-m", "tests.integration.marked_run", *arguments],
         cwd=PROJECT_ROOT,
-        env=user_environment(),
+        env=user_environment() | {"PYTHONPATH": str(PROJECT_ROOT / "plugins")},
         capture_output=True,
         text=True,
         check=False,
