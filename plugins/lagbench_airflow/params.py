@@ -51,7 +51,7 @@ from lagbench.results.run_prediction import predict_run
 from lagbench_airflow.hooks import target
 from lagbench_airflow.hooks.kube import settings_of_cluster
 
-DEFAULT_SCENARIO = "quick_spike"
+FIRST_SCENARIO, NIGHTLY_SCENARIO = "hello", "quick_spike"
 
 EXPERIMENT, CELL = "experiment", "cell"
 """Keys of the conf of an experiment's run: what that cell of the catalog sets is the catalog's."""
@@ -71,7 +71,8 @@ def _settings() -> dict[str, tuple[str, Param]]:
     """Return the fields that stand for one setting of the scenario, with that setting."""
 
     def load(title: str, type: str = "number", **schema: Any) -> Param:  # noqa: A002
-        return _optional("Load", title, type=type, **schema)
+        empty = "Empty: the scenario's own value."
+        return _optional("Load", title, type=type, description=empty, **schema)
 
     def consumers(title: str, *enum: str) -> Param:
         return _optional("Consumers", title, enum=enum)
@@ -84,7 +85,7 @@ def _settings() -> dict[str, tuple[str, Param]]:
     return {
         "seed": ("seed", seed),
         "rate": ("profile.rate_per_second", rate),
-        "spike_mult": ("profile.spike_mult", load("Spike as a multiple", minimum=1)),
+        "spike_mult": ("profile.spike_mult", load("Spike as a multiple of that rate", minimum=1)),
         "spike_hold_seconds": ("profile.spike_hold_seconds", hold),
         "balancer": ("consumer.balancer", consumers("Balancer", *get_args(Balancer))),
         "graceful_shutdown": ("consumer.graceful_shutdown", graceful),
@@ -105,8 +106,9 @@ def _catalog(names: list[str], folder: Path, default: str | None, **schema: Any)
     return Param(default, definitions={"text": text}, **text, **schema)
 
 
-def scenario_run_params() -> dict[str, Param]:
+def scenario_run_params(first: str = FIRST_SCENARIO) -> dict[str, Param]:
     """Return the form; an empty field keeps the value of the scenario's file."""
+    scenarios = sorted(list_scenarios(), key=lambda name: (name != first, name.startswith("lab_")))
     policy = _catalog(
         list_policies(),
         policies_folder(),
@@ -118,11 +120,12 @@ def scenario_run_params() -> dict[str, Param]:
     policy.schema["values_display"]["null"] = "the scenario's own"
     return {
         "scenario": _catalog(
-            list_scenarios(),
+            scenarios,
             catalog_folder() / "scenarios",
-            DEFAULT_SCENARIO,
+            first,
             title="Scenario",
-            description="Of the catalog: `lagbench scenarios` prints duration and cores of each.",
+            description="hello takes about 3 minutes; the command lagbench scenarios prints "
+            "duration and cores of each.",
         ),
         "policy": policy,
         "keep_bench": Param(
@@ -152,7 +155,7 @@ def scenario_run_params() -> dict[str, Param]:
 
 def rehearsal_params() -> dict[str, Param]:
     """Return the form of the standing rehearsal; a schedule needs defaults for all fields."""
-    form = scenario_run_params()
+    form = scenario_run_params(NIGHTLY_SCENARIO)
     return {"scenario": form["scenario"], "policy": form["policy"]}
 
 
