@@ -124,5 +124,6 @@ def ui(
     console.say(Text.assemble("\nAirflow   ", (server.url, "bold")))
     console.say(f"user      {server.user}")
     console.say(f"password  {admin_password(state_dir)}")
-    console.say("Trigger scenario_run there; `make down` stops everything.")
+    console.say(f"Trigger {server.url}/dags/scenario_run; the tab Report of its run is live.")
+    console.say("lagbench down stops everything.")
     return ExitCode.PASS
