@@ -114,8 +114,8 @@ def scenario_run_params(first: str = FIRST_SCENARIO) -> dict[str, Param]:
         policies_folder(),
         None,
         title="Scaling policy",
-        description="Empty: the scenario's own. A path that the deployer allows goes into the JSON "
-        "of Advanced Options.",
+        description='Empty: the scenario\'s own. A file: "policy": "/path.yaml" in the JSON of '
+        "Advanced Options, in a folder of LAGBENCH_ALLOWED_FOLDERS.",
     )
     policy.schema["values_display"]["null"] = "the scenario's own"
     return {
