@@ -110,10 +110,9 @@ class SubmitSparkJobOperator(CellOperator):
         if staging is not None:
             staging.put(folder)
         self._job = PipelineJob.begun.pop(folder.path, None) or self._job_of(cell, target)
-        for group in folder.groups:
-            self.log.info(
-                "accounting for %s messages of %s", f"{_messages(group):,}", group.reference
-            )
+        self.log.info(
+            "accounting for %s messages of %s", f"{_messages(folder):,}", folder.reference
+        )
         with shown_progress(folder, self.task_id, self.log.info):
             self._job.finish(context)
         if staging is not None:
@@ -126,8 +125,9 @@ class SubmitSparkJobOperator(CellOperator):
                 "folder of this machine's run folders, and all executors must have it "
                 "(docs/spark.md)"
             )
+        # A second group follows with a job of its own.
+        self.log.info("accounted for %s: %s", folder.reference, counted(folder))
         for group in folder.groups:
-            self.log.info("accounted for %s: %s", group.reference, counted(group))
             seal_evidence(group)
         tables = sorted(path.name for path in folder.tables.iterdir() if path.is_dir())
         return {"job": JOB, "tables": tables}
