@@ -139,7 +139,7 @@ class _Both:
 
 
 def _is_reviewed_good(manifest: Mapping[str, Any], cluster: ClusterView) -> bool:
-    around = KnownObjects(cluster=cluster)
+    around = KnownObjects(cluster=cluster, is_cluster_read=True)
     return review_policy(manifest, where="case", known_objects=around).is_accepted
 
 
