@@ -24,8 +24,8 @@ HPA_TOLERANCE = 0.1
 class SyncOnStep:
     """Alternates between two targets; a change follows a step of the metric, never calm lag.
 
-    A step: the metric asks for more pods than the HPA is known to have read, beyond its tolerance.
-    What it has read is the least value of one sync period, or since the last change.
+    The metric takes a step where it requests more pods than the HPA is known to have read, beyond
+    the tolerance. The HPA has surely read the least value of one sync period.
     """
 
     def __init__(self, distance_seconds: float) -> None:
@@ -34,7 +34,7 @@ class SyncOnStep:
         self._changed_at_ns: int | None = None
         self._read: deque[tuple[int, float]] = deque()
         self.added = 0.0
-        """What is added to the target at present: zero or ``CHANGE``."""
+        """Zero or ``CHANGE``, as the target has it at present."""
 
     def take(self, decision: Decision) -> bool:
         """Take a sample's decision; return whether the target has changed."""

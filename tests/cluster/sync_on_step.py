@@ -110,42 +110,56 @@ def steps(pairs: int, kube: Kube, scaler: str, servers: str) -> Iterator[dict[st
     """Yield what was measured of each step."""
     api = config.new_client_from_config(os.environ["KUBECONFIG"])
     version = client.VersionApi(api).get_code().git_version
-    drawn, offsets = random.Random(36), dict.fromkeys(MODES, 0)
+    drawn = random.Random(36)
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
     with ExitStack() as running:
-        placed = {m: running.enter_context(workload(kube, scaler, servers, m)) for m in MODES}
-        seen = {mode: follow(api, name) for mode, (name, _) in placed.items()}
+        placed = {}
         for mode in MODES:
-            eventually(lambda mode=mode: bool(seen[mode].hpas), f"the HPA of {mode}")
+            name, names = running.enter_context(workload(kube, scaler, servers, mode))
+            placed[mode] = Stepped(names, follow(api, name))
         for pair in range(pairs):
             wanted = drawn.randint(3, MOST - 2)
             for mode in drawn.sample(list(MODES), 2):
                 time.sleep(drawn.uniform(*CALM_SECONDS))
-                names, followed = placed[mode][1], seen[mode]
-                writes = len(followed.hpas)
-                each = (wanted * THRESHOLD - THRESHOLD // 2) // PARTITIONS + 1
-                for number in range(each * PARTITIONS):
-                    producer.produce(names.events_topic, b"x", partition=number % PARTITIONS)
-                assert producer.flush(60) == 0
-                t1 = time.time()
-                eventually(lambda: followed.at(wanted, t1), f"{wanted} replicas")
-                t3 = followed.at(wanted, t1)
-                changes = [
-                    w for w in followed.hpas[writes:] if w[2] != followed.hpas[writes - 1][2]
-                ]
-                yield {
-                    "kubernetes": version,
-                    "pair": pair,
-                    "mode": mode,
-                    "replicas": wanted,
-                    "decided_seconds": round((t3 or t1) - t1, 3),
-                    "spec_seconds": round(changes[0][0] - t1, 3) if changes else None,
-                    "hpa_writes": len(followed.hpas) - writes,
-                }
-                offsets[mode] += each
-                back_at = time.time()
-                commit(servers, names, offsets[mode], partitions=PARTITIONS)
-                eventually(lambda: followed.at(1, back_at), "one replica again")
+                measured = placed[mode].step(producer, wanted)
+                yield {"kubernetes": version, "pair": pair, "mode": mode, **measured}
+                placed[mode].catch_up(servers)
+
+
+@dataclass(slots=True)
+class Stepped:
+    """One group whose lag is raised and taken away."""
+
+    names: RunNames
+    seen: Followed
+    offset: int = 0
+
+    def step(self, producer: Producer, wanted: int) -> dict[str, Any]:
+        """Let the lag ask for ``wanted`` pods; return when the HPA's spec and decision came."""
+        seen = self.seen
+        eventually(lambda: seen.hpas, "the HPA")
+        before = len(seen.hpas)
+        each = (wanted * THRESHOLD - THRESHOLD // 2) // PARTITIONS + 1
+        for number in range(each * PARTITIONS):
+            producer.produce(self.names.events_topic, b"x", partition=number % PARTITIONS)
+        assert producer.flush(60) == 0
+        self.offset += each
+        began_at = time.time()
+        decided_at = eventually(lambda: seen.at(wanted, began_at), f"{wanted} replicas")
+        written = seen.hpas[before:]
+        changed = [when for when, _, target in written if target != seen.hpas[before - 1][2]]
+        return {
+            "replicas": wanted,
+            "decided_seconds": round(decided_at - began_at, 3),
+            "spec_seconds": round(changed[0] - began_at, 3) if changed else None,
+            "hpa_writes": len(written),
+        }
+
+    def catch_up(self, servers: str) -> None:
+        """Commit everything, and wait for the floor."""
+        back_at = time.time()
+        commit(servers, self.names, self.offset, partitions=PARTITIONS)
+        eventually(lambda: self.seen.at(1, back_at), "one replica again")
 
 
 def main(arguments: list[str]) -> None:
