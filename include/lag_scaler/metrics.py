@@ -71,6 +71,9 @@ class ScalerMetrics:
         self.decision_changes = counter(
             "decision_changes", "Times that an object became active or inactive", "to"
         )
+        self.specs_sent = counter(
+            "specs_sent", "Targets sent over StreamMetricSpec; KEDA writes each one to the HPA"
+        )
         self.state_writes = counter("state_writes", "Attempts to write the state file", "result")
 
     def forget_cluster(self, name: str) -> None:

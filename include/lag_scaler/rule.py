@@ -74,6 +74,8 @@ class LagRule(BaseModel):
     limit_to_partitions_with_lag: Flag = False
     allow_idle_consumers: Flag = False
     ensure_even_distribution_of_partitions: Flag = False
+    sync_on_step: Flag = False
+    sync_distance_seconds: float = Field(5.0, ge=1, le=3600, allow_inf_nan=False)
 
     @property
     def window_span_seconds(self) -> float:

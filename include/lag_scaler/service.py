@@ -116,12 +116,17 @@ class ScalerService(wire_grpc.ExternalScalerServicer):
     async def StreamMetricSpec(  # noqa: N802
         self, request: wire.ScaledObjectRef, context: Any
     ) -> AsyncIterator[wire.GetMetricSpecResponse]:
-        """Send the specs once: they follow from the metadata, which identifies the object."""
+        """Send the specs, and again with each step of the metric (``syncOnStep``)."""
         watched = await self._streamed("StreamMetricSpec", request, context)
+        sent: float | None = None
         with self._stream(watched) as news:
-            yield _specs(watched)
             while not self._is_stopping:
                 news.clear()
+                if watched.target != sent:
+                    sent = watched.target
+                    self._metrics.specs_sent.inc()
+                    yield _specs(watched)
+                    continue  # what changed while it was being sent
                 await news.wait()
 
     async def _sampled(self, ref: wire.ScaledObjectRef) -> Watched:
@@ -171,7 +176,7 @@ class ScalerService(wire_grpc.ExternalScalerServicer):
 
 
 def _specs(watched: Watched) -> wire.GetMetricSpecResponse:
-    target = watched.settings.target
+    target = watched.target
     spec = wire.MetricSpec(
         metricName=watched.settings.metric_name, targetSize=round(target), targetSizeFloat=target
     )

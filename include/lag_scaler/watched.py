@@ -13,6 +13,7 @@ from prometheus_client import Counter
 from lag_scaler.explain import explain
 from lag_scaler.metadata import LagSettings
 from lag_scaler.rule import Decision, LagUnavailable
+from lag_scaler.sync_on_step import SyncOnStep
 from lag_scaler.window import WatchedRule
 
 KEPT_DISTANCES = 2.5
@@ -65,6 +66,13 @@ class Watched:
         """Set when a sample was taken, or at least tried, since the object is known."""
         self.now_ns, self._changes = now_ns, changes
         self._logged: tuple[bool, ...] | None = None
+        rule = settings.rule
+        self._steps = SyncOnStep(rule.sync_distance_seconds) if rule.sync_on_step else None
+
+    @property
+    def target(self) -> float:
+        """Return the target per replica, as it is sent at present."""
+        return self.settings.target + (0.0 if self._steps is None else self._steps.added)
 
     async def first_answer(self, within_seconds: float) -> None:
         """Wait for the first sample; afterwards ``decision`` has something to say."""
@@ -87,6 +95,7 @@ class Watched:
         """Look at what a sample, or the lack of one, has changed; log it and wake the streams."""
         self.is_answered.set()
         state: tuple[bool, ...] = ()
+        has_step = False
         told: dict[str, object]
         try:
             decision = self.decision()
@@ -94,6 +103,7 @@ class Watched:
             event, told = "no decision", {"why": str(error)}
         else:
             state = (decision.is_active, decision.is_persistent, decision.is_early)
+            has_step = self._steps is not None and self._steps.take(decision)
             steps = explain(decision, self.now_ns())
             event = "decision"
             told = {
@@ -103,6 +113,9 @@ class Watched:
                 "stretch_seconds": round(decision.span_seconds, 3),
                 "why": "; ".join(f"{step.name}: {step.seen}: {step.result}" for step in steps),
             }
+        if has_step:
+            _log.info("target changed: the HPA is to sync now", object=self.name, **told)
+            self._wake()
         if state == self._logged:
             return
         if state and self._logged is not None and (*self._logged, False)[0] != state[0]:
@@ -111,5 +124,8 @@ class Watched:
         group_topic = self.settings.group_topic
         log = _log.info if state else _log.warning
         log(event, **told, object=self.name, group=group_topic.group, topic=group_topic.topic)
+        self._wake()
+
+    def _wake(self) -> None:
         for listener in self.listeners:
             listener.set()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 _FILE = Path(__file__).with_name("versions.toml")
 _BUILD = Path(__file__).with_name("binaries.py")
+_CHOSEN = "KUBERNETES"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +26,23 @@ class Versions:
 
 
 def pinned() -> Versions:
-    """Return the versions of versions.toml."""
-    return Versions(**tomllib.loads(_FILE.read_text(encoding="utf-8")))
+    """Return the versions of versions.toml, with the Kubernetes that the environment chooses."""
+    table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    offered = table.pop("kubernetes")
+    minor = os.environ.get(_CHOSEN) or next(iter(offered))
+    if minor not in offered:
+        sys.exit(f"{_CHOSEN}={minor}: allowed: {', '.join(offered)}")
+    return Versions(**table, kubernetes=offered[minor])
 
 
 def cache_folder() -> Path:
     """Return the folder of what was built, made when it is not there.
 
-    Other versions or another recipe get another folder.
+    Other versions or another recipe get another folder; what two have in common comes from Go's
+    own cache.
     """
-    key = hashlib.sha256(_FILE.read_bytes() + _BUILD.read_bytes()).hexdigest()[:12]
+    recipe = repr(pinned()).encode() + _BUILD.read_bytes()
+    key = hashlib.sha256(recipe).hexdigest()[:12]
     named = os.environ.get("LAGBENCH_RIG_CACHE")
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = (Path(named) if named else Path(base) / "lagbench" / "kubernetes") / key

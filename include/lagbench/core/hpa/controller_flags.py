@@ -4,7 +4,8 @@ In Kubernetes they are flags of kube-controller-manager, one value for all HPAs,
 cluster does not let its users set them. lagbench's own controller reads them from each object:
 
 * ``lagbench.io/hpa-sync-seconds: "5"``: the time between two syncs;
-* ``lagbench.io/hpa-tolerance: "0"``: the part of the target within which nothing changes.
+* ``lagbench.io/hpa-tolerance: "0"``: the part of the target within which nothing changes;
+* ``lagbench.io/kubernetes: "1.37"``: the version whose controller is followed.
 
 KEDA copies the annotations of a ScaledObject to its HPA.
 """
@@ -23,6 +24,14 @@ SYNC_ANNOTATION = "lagbench.io/hpa-sync-seconds"
 
 TOLERANCE_ANNOTATION = "lagbench.io/hpa-tolerance"
 
+KUBERNETES_ANNOTATION = "lagbench.io/kubernetes"
+
+KUBERNETES_VERSIONS = ("1.34", "1.35", "1.36", "1.37")
+"""The first is followed where nothing names another."""
+
+GATES = {"HPAGeneration": "1.37"}
+"""The version from which a gate of the HPA's controller is on by default."""
+
 SYNCS_OF_A_PERIOD = (1, 3, 5, 15)
 """Divisors of Kubernetes' 15 s, so that a sync every 15 s stays one, and a run's phase is known."""
 
@@ -33,6 +42,12 @@ class ControllerFlags:
 
     sync_seconds: float | None = None
     tolerance: float | None = None
+    kubernetes: str | None = None
+
+    def has_gate(self, name: str) -> bool:
+        """Return whether a gate of ``GATES`` is on in the version that is followed."""
+        versions = KUBERNETES_VERSIONS
+        return versions.index(self.kubernetes or versions[0]) >= versions.index(GATES[name])
 
     @property
     def sync_seconds_in_force(self) -> float:
@@ -47,7 +62,7 @@ class ControllerFlags:
     @property
     def are_set(self) -> bool:
         """Return whether the object sets any."""
-        return self.sync_seconds is not None or self.tolerance is not None
+        return self != ControllerFlags()
 
 
 def is_within_tolerance(ratio: float, tolerance: float) -> bool:
@@ -58,7 +73,7 @@ def is_within_tolerance(ratio: float, tolerance: float) -> bool:
 def controller_flags(manifest: Mapping[str, Any], *, where: str) -> ControllerFlags:
     """Return the flags that a ScaledObject or an HPA sets for itself.
 
-    :raises WrongInput: a value is not a number of the allowed ones.
+    :raises WrongInput: a value is none of the allowed ones.
     """
     metadata = manifest.get("metadata")
     found = metadata.get("annotations") if isinstance(metadata, Mapping) else None
@@ -66,7 +81,10 @@ def controller_flags(manifest: Mapping[str, Any], *, where: str) -> ControllerFl
     flags = ControllerFlags(
         sync_seconds=_number(annotations, SYNC_ANNOTATION),
         tolerance=_number(annotations, TOLERANCE_ANNOTATION),
+        kubernetes=annotations.get(KUBERNETES_ANNOTATION),
     )
+    if flags.kubernetes not in (None, *KUBERNETES_VERSIONS):
+        raise _wrong(annotations, KUBERNETES_ANNOTATION, " or ".join(KUBERNETES_VERSIONS), where)
     if flags.sync_seconds is not None and flags.sync_seconds not in SYNCS_OF_A_PERIOD:
         allowed = f"{', '.join(map(str, SYNCS_OF_A_PERIOD))} (seconds)"
         raise _wrong(annotations, SYNC_ANNOTATION, allowed, where)

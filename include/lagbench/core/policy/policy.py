@@ -7,7 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, get_args
 
-from lagbench.core.hpa.controller_flags import SYNC_ANNOTATION, TOLERANCE_ANNOTATION
+from lagbench.core.hpa.controller_flags import (
+    KUBERNETES_ANNOTATION,
+    SYNC_ANNOTATION,
+    TOLERANCE_ANNOTATION,
+)
 from lagbench.core.hpa.hpa_object import HpaSpec, ScaleTarget, parse_hpa
 from lagbench.core.keda.loop.keda_hpa import CONTROLLER, is_handed_over
 from lagbench.core.keda.object.scaled_object import read_scaled_object
@@ -315,7 +319,8 @@ def require_own_controller(policy: Policy, *, where: str, is_embedded: bool) -> 
         return
     if isinstance(policy.spec, ScaledObjectSpec) and is_handed_over(manifest):
         return
-    name = TOLERANCE_ANNOTATION if flags.sync_seconds is None else SYNC_ANNOTATION
+    names = (SYNC_ANNOTATION, TOLERANCE_ANNOTATION, KUBERNETES_ANNOTATION)
+    name = next(name for name in names if name in manifest["metadata"]["annotations"])
     raise WrongInput(
         where=where,
         field=f"metadata.annotations[{name}]",

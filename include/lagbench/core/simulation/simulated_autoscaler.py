@@ -10,6 +10,7 @@ import numpy as np
 
 from lag_scaler.metadata import parse_lag_settings
 from lag_scaler.offsets import GroupSample
+from lag_scaler.sync_on_step import SyncOnStep
 from lag_scaler.window import GroupWindow
 from lagbench.core.hpa.hpa_metrics import (
     MetricFailure,
@@ -180,7 +181,9 @@ class SimulatedAutoscaler:
         if index not in self._samplers:
             sampler = self._samplers[index] = LagSampler(parameters.metadata, self._world)
             period = sampler.window.interval_seconds
-            self._clock(self._sampler_phase * period, period, sampler.sample)
+            syncs = parameters.is_push and self._policy.limits.flags.has_gate("HPAGeneration")
+            act = (lambda: sampler.sample(self._sync)) if syncs else sampler.sample
+            self._clock(self._sampler_phase * period, period, act)
         return self._samplers[index]
 
     def _scraped_lag(self) -> ScrapedLag:
@@ -352,14 +355,18 @@ class LagSampler:
         """Read the object's settings; nothing is sampled yet."""
         self.settings = parse_lag_settings(metadata)
         self.window = GroupWindow(self.settings.rule.sampling_interval_seconds)
-        self.rule = self.window.watch(self.settings.rule)
+        rule = self.settings.rule
+        self.rule = self.window.watch(rule)
+        self._steps = SyncOnStep(rule.sync_distance_seconds) if rule.sync_on_step else None
         self._world = world
 
-    def sample(self) -> None:
-        """Take in the offsets of this instant."""
+    def sample(self, on_step: Callable[[], None] = lambda: None) -> None:
+        """Take in the offsets of this instant; ``on_step``: what a changed target causes."""
         end, committed = self._world.offsets()
         partitions = np.arange(end.size, dtype=np.int32)
         self.window.add(GroupSample(self._world.now_ns, partitions, end, committed))
+        if self._steps is not None and self._steps.take(self.rule.decide(self._world.now_ns)):
+            on_step()
 
     def read(self) -> tuple[float, bool]:
         """Return the decision of the newest sample; the server's errors are NotReady."""

@@ -64,16 +64,29 @@ class HpaWorker(Worker):
     kind = HPA
 
     def __init__(self, manifest: Manifest, context: WorkerContext) -> None:
-        """Take the HPA up; its first sync comes after one period, as in Kubernetes."""
+        """Take the HPA up; its first sync comes after one period, or at once (HPAGeneration)."""
         super().__init__(manifest, context)
         self._history: HpaHistory | None = None
+        self._is_changed = self._flags().has_gate("HPAGeneration")
         self.sync_at = context.clock.monotonic_seconds() + self._period()
 
+    def update(self, manifest: Manifest) -> bool:
+        """Take a newer version; a changed spec is synced at once (HPAGeneration)."""
+        is_other = super().update(manifest)
+        if is_other and self._flags().has_gate("HPAGeneration"):
+            self._is_changed = True
+            self.wake()
+        return is_other
+
     def step(self) -> float:
-        """Sync when it is time; the next sync is due one period after this one ended."""
+        """Sync when it is time; the next sync is due one period after this one ended.
+
+        A sync for a changed spec is one more: the others stay where they are.
+        """
         clock, flags, period = self.context.clock, self._flags(), self._period()
         wait_seconds = self.sync_at - clock.monotonic_seconds()
-        if wait_seconds > 0:
+        is_extra, self._is_changed = self._is_changed and wait_seconds > 0, False
+        if wait_seconds > 0 and not is_extra:
             return wait_seconds
         settings = self.context.hpa_settings
         if flags.tolerance is not None:
@@ -83,8 +96,9 @@ class HpaWorker(Worker):
         except ClusterError as error:
             log.warning("%s: sync failed: %s", self.name, error)
         finally:
-            self.sync_at = clock.monotonic_seconds() + period
-        return period
+            if not is_extra:
+                self.sync_at = clock.monotonic_seconds() + period
+        return self.sync_at - clock.monotonic_seconds()
 
     def finish(self) -> None:
         """Leave the target as it is: an HPA that goes changes nothing."""

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lagbench.core.hpa.controller_flags import (
+    KUBERNETES_ANNOTATION,
+    KUBERNETES_VERSIONS,
     SYNC_ANNOTATION,
     TOLERANCE_ANNOTATION,
     controller_flags,
@@ -167,6 +169,8 @@ def test_replicas_never_leave_the_bounds_nor_go_against_the_wishes(
         ({SYNC_ANNOTATION: "0"}, None, None),
         ({TOLERANCE_ANNOTATION: "1"}, None, None),
         ({TOLERANCE_ANNOTATION: "-0.1"}, None, None),
+        ({KUBERNETES_ANNOTATION: "1.37"}, 15, 0.1),
+        ({KUBERNETES_ANNOTATION: "1.33"}, None, None),
     ],
 )
 def test_an_object_sets_flags_of_the_controller_for_itself(
@@ -183,6 +187,14 @@ def test_an_object_sets_flags_of_the_controller_for_itself(
         controller_flags(manifest, where="policy")
     ((name, value),) = annotations.items()
     assert (refused.value.field, refused.value.value) == (f"metadata.annotations[{name}]", value)
+
+
+def test_a_changed_hpa_is_synced_at_once_from_kubernetes_1_37_on() -> None:
+    """HPAGeneration is on by default from there; 1.34 is followed where nothing is said."""
+    said = [{}, *({KUBERNETES_ANNOTATION: version} for version in KUBERNETES_VERSIONS)]
+    found = [controller_flags({"metadata": {"annotations": one}}, where="policy") for one in said]
+
+    assert [one.has_gate("HPAGeneration") for one in found] == [False, False, False, False, True]
 
 
 SECOND = 1_000_000_000

@@ -307,6 +307,35 @@ def test_a_policy_has_its_own_sync() -> None:
     assert quick.measures.reaction_seconds == pytest.approx(6.6, abs=1)
 
 
+@pytest.mark.parametrize(
+    ("kind", "version", "is_early"),
+    [
+        ("external-push", "1.37", True),
+        ("external-push", "1.36", False),
+        ("external", "1.37", False),
+    ],
+)
+def test_a_step_of_the_lag_scaler_syncs_the_hpa_of_kubernetes_1_37(
+    kind: str, version: str, is_early: bool
+) -> None:
+    """The spike comes 10 s before a planned sync; samples are a second apart."""
+    metadata = {
+        "scalerAddress": "s:6000",
+        "lagScope": "total",
+        "sustainSeconds": "0",
+        "samplingInterval": "1",
+        "offsetResetPolicy": "earliest",
+        "syncOnStep": "true",
+    }
+    tried = policy(
+        {"type": kind, "metadata": metadata}, annotations={"lagbench.io/kubernetes": version}
+    )
+    around = SimulatedEnvironment(hpa_sync_at_seconds=10.0)
+    cell = simulate(scenario(), tried, environment=around)
+
+    assert (first_rise(cell) - 15 < 3) is is_early
+
+
 def predicted(scenario: str, policy: str | None = None, **overrides: str) -> Prediction:
     """Return the prediction of a catalog scenario."""
     dotted = {key.replace("__", "."): value for key, value in overrides.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ from tests.fakes.autoscaler_world import HPA_KEY, KEY, World, kafka, scaled_obje
 from tests.fakes.cluster import FakeCluster
 
 from lagbench.adapters.kube.followed_cluster import EVENT, HPA, SCALED_OBJECT
+from lagbench.core.hpa.controller_flags import KUBERNETES_ANNOTATION
 from lagbench.core.telemetry.records_of_programs import KedaPoll
 from lagbench.errors import NotReady
 from lagbench.programs.autoscaler.__main__ import routes_of
@@ -298,3 +300,26 @@ def test_its_gauge_says_what_its_probe_says(is_ready: bool, status: int, value: 
         "# TYPE lagbench_autoscaler_ready gauge",
         f"lagbench_autoscaler_ready {value}",
     ]
+
+
+@pytest.mark.parametrize(("version", "replicas"), [("1.36", 1), ("1.37", 3)])
+def test_a_changed_hpa_is_synced_at_once_from_kubernetes_1_37_on(
+    version: str, replicas: int
+) -> None:
+    """Five seconds after a sync its target changes; the next planned sync stays where it is."""
+    manifest = scaled_object(maxReplicaCount=9)
+    manifest["metadata"]["annotations"][KUBERNETES_ANNOTATION] = version
+    here = world(manifest)
+    here.source.lag = 10
+    here.worker.step()
+    hpa = here.hpa_worker()
+    hpa.step()
+    here.time.seconds += 5
+    here.source.lag = 30
+    changed = deepcopy(here.hpa())
+    changed["spec"]["metrics"][0]["external"]["target"]["averageValue"] = "10001m"
+
+    hpa.update(changed)
+
+    assert hpa.step() == pytest.approx(10)
+    assert here.cluster.scales[KEY] == replicas

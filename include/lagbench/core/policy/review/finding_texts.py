@@ -272,6 +272,22 @@ _TEXTS = {
         "nothing scales before lag has persisted for {value} s; then the HPA's sync (15 s) and "
         "the pods' start follow",
     ),
+    "sync-on-step": _Text(
+        "note",
+        "the HPA syncs when the metric takes a step, up to once in {distance:g} s; its other syncs "
+        "stay 15 s apart",
+    ),
+    "sync-on-step/old": _Text(
+        "warning",
+        "changes the target with each step, and nothing else: Kubernetes syncs a changed HPA at "
+        "once from {since} on",
+        "a cluster of Kubernetes {since}; in a rehearsal the annotation {annotation}",
+    ),
+    "sync-on-step/type": _Text(
+        "warning",
+        "has no effect: KEDA takes changed targets from triggers of type external-push only",
+        "type: external-push",
+    ),
     "small-backlog-sleeps": _Text(
         "warning",
         "with no pod running, a backlog below {value} {unit} {place} starts none and is "

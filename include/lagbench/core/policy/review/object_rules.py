@@ -8,6 +8,7 @@ from typing import Any
 
 from lag_scaler.keda_values import divisors, go_boolean
 from lagbench.core.hpa.controller_flags import (
+    KUBERNETES_ANNOTATION,
     SYNC_ANNOTATION,
     TOLERANCE_ANNOTATION,
     ControllerFlags,
@@ -145,7 +146,7 @@ def timing_findings(subject: Subject) -> Iterator[Finding]:
     for trigger in spec.triggers:
         if trigger.uses_cached_metrics:
             yield found("cached-metrics", f"spec.triggers[{trigger.index}].useCachedMetrics")
-    for name in (SYNC_ANNOTATION, TOLERANCE_ANNOTATION):
+    for name in (SYNC_ANNOTATION, TOLERANCE_ANNOTATION, KUBERNETES_ANNOTATION):
         if name in subject.annotations:
             value = str(subject.annotations[name])
             yield found("own-controller-only", f"metadata.annotations.{name}", value)

@@ -9,6 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lag_scaler.metadata import InvalidMetadata, parse_lag_settings
+from lagbench.core.hpa.controller_flags import GATES, KUBERNETES_ANNOTATION
 from lagbench.core.keda.object.scaled_object_spec import Trigger
 from lagbench.core.keda.triggers.cron_trigger import CronTrigger
 from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
@@ -47,7 +48,7 @@ def trigger_findings(subject: Subject, trigger: Trigger) -> Iterator[Finding]:
     if isinstance(read, ExternalTrigger):
         yield from _external(subject, read, field)
         if calls_lag_scaler(trigger.type, metadata):
-            yield from _lag_scaler(subject, read.metadata, field)
+            yield from _lag_scaler(subject, read, field)
     for remark in TRIGGER_TYPES[trigger.type].remarks(read, metadata):
         place, value = f"{field}.{remark.parameter}", shown(remark.value)
         yield Finding(remark.level, remark.code, place, value, remark.happens, remark.instead)
@@ -123,7 +124,8 @@ def _external(subject: Subject, external: ExternalTrigger, field: str) -> Iterat
         yield subject.found(key, place, dialled=dialled)
 
 
-def _lag_scaler(subject: Subject, metadata: Mapping[str, str], field: str) -> Iterator[Finding]:
+def _lag_scaler(subject: Subject, read: ExternalTrigger, field: str) -> Iterator[Finding]:
+    metadata = read.metadata
     try:
         settings = parse_lag_settings(metadata)
     except InvalidMetadata as error:
@@ -139,6 +141,17 @@ def _lag_scaler(subject: Subject, metadata: Mapping[str, str], field: str) -> It
     if rule.sustain_seconds and rule.lag_metric != "projected":
         place, value = f"{field}.sustainSeconds", f"{rule.sustain_seconds:g}"
         yield found("sustain-waits", place, value)
+    if rule.sync_on_step:
+        is_early = not subject.limits.flags.has_gate("HPAGeneration")
+        key = ("/old" if is_early else "") if read.is_push else "/type"
+        yield found(
+            f"sync-on-step{key}",
+            f"{field}.syncOnStep",
+            "true",
+            distance=rule.sync_distance_seconds,
+            since=GATES["HPAGeneration"],
+            annotation=KUBERNETES_ANNOTATION,
+        )
     # With no pod only lag that persists counts as activity.
     has_other_waker = any(isinstance(item.parameters, KafkaTrigger) for item in spec.triggers)
     if (spec.floor == 0 or spec.idle_replica_count == 0) and not has_other_waker:

@@ -27,6 +27,7 @@ from lagbench.adapters.kube.cluster_check import base_manifest
 from lagbench.catalog.catalog import policy_file
 from lagbench.catalog.catalog_files import list_policies
 from lagbench.catalog.strict_yaml import parse_documents, read_text
+from lagbench.core.hpa.controller_flags import KUBERNETES_ANNOTATION
 from lagbench.core.keda.loop.keda_hpa import CONTROLLER, SCALED_BY
 from lagbench.core.keda.object.scaled_object_spec import PAUSED
 from lagbench.core.policy.finding import Finding
@@ -681,6 +682,24 @@ def review_of_policies(name: str, context: PolicyContext | None = None) -> Polic
 def test_every_policy_is_expected() -> None:
     """A new policy states here what it warns of."""
     assert set(list_policies()) == set(EXPECTED)
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "level"),
+    [
+        ("external-push", "1.37", "note"),
+        ("external-push", "1.36", "warning"),  # the HPA is written, not synced
+        ("external", "1.37", "warning"),  # KEDA does not read the stream
+    ],
+)
+def test_sync_on_step_needs_a_push_trigger_and_kubernetes_1_37(
+    kind: str, version: str, level: str
+) -> None:
+    """What is missing for it is a warning."""
+    trigger = {**lag_scaler(syncOnStep="true"), "type": kind}
+    reviewed = review({KUBERNETES_ANNOTATION: version}, triggers=[trigger])
+
+    assert found(reviewed, "sync-on-step").level == level
 
 
 @pytest.mark.parametrize("name", list_policies())

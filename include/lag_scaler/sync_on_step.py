@@ -1,0 +1,54 @@
+"""Have the HPA decide now: change the target by a thousandth when more pods are needed.
+
+KEDA 2.21 rewrites the HPA when an ``external-push`` scaler streams another target, and Kubernetes
+1.37 syncs an HPA at once whose spec has changed (gate ``HPAGeneration``). Until then the HPA reads
+its metrics every 15 s. Up to Kubernetes 1.36 the changed target is only written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+from lag_scaler.keda_values import NS_PER_SECOND
+from lag_scaler.rule import Decision
+
+CHANGE = 0.001
+"""KEDA writes targets in thousandths; an equal spec is not written, so it causes no sync."""
+HPA_SYNC_SECONDS = 15.0
+"""The HPA has read each value that stood for as long."""
+HPA_TOLERANCE = 0.1
+"""The HPA does nothing while the metric is that near to the target."""
+
+
+class SyncOnStep:
+    """Alternates between two targets; a change follows a step of the metric, never calm lag.
+
+    The metric takes a step where it requests more pods than the HPA is known to have read, beyond
+    the tolerance. The HPA has surely read the least value of one sync period.
+    """
+
+    def __init__(self, distance_seconds: float) -> None:
+        """Keep ``distance_seconds`` between two changes."""
+        self._distance_ns = round(distance_seconds * NS_PER_SECOND)
+        self._changed_at_ns: int | None = None
+        self._read: deque[tuple[int, float]] = deque()
+        self.added = 0.0
+        """Zero or ``CHANGE``, as the target has it at present."""
+
+    def take(self, decision: Decision) -> bool:
+        """Take a sample's decision; return whether the target has changed."""
+        at_ns, pods = decision.figures.at_ns, decision.metric_value / decision.target
+        began_ns = at_ns - round(HPA_SYNC_SECONDS * NS_PER_SECOND)
+        # The newest value that is older stood until the next sample.
+        while len(self._read) > 1 and self._read[1][0] <= began_ns:
+            self._read.popleft()
+        known = max(1, math.ceil(min((value for _, value in self._read), default=pods)))
+        is_late = self._changed_at_ns is None or at_ns - self._changed_at_ns >= self._distance_ns
+        is_step = pods > known * (1 + HPA_TOLERANCE) and is_late
+        if is_step:
+            self._read.clear()
+            self._changed_at_ns = at_ns
+            self.added = CHANGE - self.added
+        self._read.append((at_ns, pods))
+        return is_step

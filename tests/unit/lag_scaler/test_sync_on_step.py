@@ -1,0 +1,56 @@
+"""When a step of the metric changes the target, so that the HPA syncs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from tests.fakes.lag_samples import at, lags, rule, window
+
+from lag_scaler.sync_on_step import CHANGE, SyncOnStep
+
+THRESHOLD = 10
+
+
+def changes(pods: Sequence[float], *, interval: float, distance: float) -> list[float]:
+    """Return the seconds at which the target changed, for the pods that each sample asks for."""
+    chosen = rule(sustain_seconds=0.0, lag_threshold=THRESHOLD, sampling_interval_seconds=interval)
+    over, signal = window(chosen), SyncOnStep(distance)
+    watched, found = over.watch(chosen), []
+    for number, wanted in enumerate(pods):
+        second = interval * number
+        over.add(lags(second, round(wanted * THRESHOLD), *[0] * 23))
+        if signal.take(watched.decide(at(second))):
+            found.append(second)
+    assert signal.added == CHANGE * (len(found) % 2)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("pods", "interval", "distance", "expected"),
+    [
+        # the first sample of a new object is no step
+        ([8] * 5, 1, 1, []),
+        # calm lag, also across a whole number of pods within the tolerance of 10 %
+        ([0, 0.9, 1.0, 1.1, 0.5], 1, 1, []),
+        ([11.9, 12.1, 11.9, 12.1], 1, 1, []),
+        # one step is one change, and what stands is known
+        ([1, 1, 5, 5, 5, 5], 1, 1, [2]),
+        # growth: a change for each step, at most one in each distance
+        ([1, 2, 3, 4, 5, 6, 7, 8], 1, 1, [1, 2, 3, 4, 5, 6, 7]),
+        ([1, 2, 3, 4, 5, 6, 7, 8], 1, 3, [1, 4, 7]),
+        # down is no step; up again is one, since the HPA may have read the low value
+        ([1, 5, 1, 5], 1, 1, [1, 3]),
+        # a low value counts for one sync of the HPA: 15 s
+        ([1, *[5] * 16, 5], 1, 1, [1]),
+        ([1, 5, 5, 1, *[5] * 4], 2, 10, [2, 12]),
+        ([5, 5, 1.2], 15, 5, []),
+        # below one pod the HPA has one
+        ([0, 1, 0, 1], 1, 1, []),
+    ],
+)
+def test_a_step_beyond_what_the_hpa_has_read_changes_the_target(
+    pods: list[float], interval: float, distance: float, expected: list[float]
+) -> None:
+    """Seconds of the samples that changed it."""
+    assert changes(pods, interval=interval, distance=distance) == expected
