@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -12,10 +13,11 @@ from lagbench.core.live.slo_standings import live_slos
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.model import NANOSECONDS, Ints, Reals
 from lagbench.core.policy.step_cause import step_cause
+from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.telemetry.records import TelemetryRecord
 from lagbench.core.telemetry.records_of_programs import HpaSync
 from lagbench.core.telemetry.records_of_recorder import HpaSample
-from lagbench.errors import WrongInput
+from lagbench.errors import LagbenchError, WrongInput
 from lagbench.results.read_run import read_scenario
 from lagbench.results.run_prediction import read_prediction
 
@@ -37,26 +39,35 @@ def predicted_course(folder: RunFolder, started_at: int | None) -> tuple[Ints, R
     return at, np.array(course.lag, dtype=np.float64), np.array(course.replicas, dtype=np.float64)
 
 
+def known_scenario(folder: RunFolder) -> Scenario | None:
+    """Return the run's scenario; None: the folder has none that can be read, as kept ones."""
+    with suppress(LagbenchError):
+        return read_scenario(folder)
+    return None
+
+
 def pod_rate(folder: RunFolder, measures: Measures) -> float | None:
     """Return the messages per second that one pod can do; None: it is not known."""
     if measures.observation is not None:
         return measures.observation.pod_rate_per_second
-    return read_scenario(folder).consumer.claimed_pod_rate_per_second
+    scenario = known_scenario(folder)
+    return None if scenario is None else scenario.consumer.claimed_pod_rate_per_second
 
 
 def limits(folder: RunFolder) -> list[dict[str, str | float]]:
     """Return the number of each SLO that has one."""
-    slos = live_slos(read_scenario(folder).slos)
+    scenario = known_scenario(folder)
+    slos = live_slos(scenario.slos) if scenario else ()
     return [{"name": slo.name, "number": slo.number} for slo in slos if slo.number is not None]
 
 
 def has_cpu_to_show(folder: RunFolder, highest: Reals) -> bool:
     """Return whether CPU matters: the policy scales by it, a message costs it, or a pod is busy."""
-    hpa = _hpa(folder)
+    hpa, scenario = _hpa(folder), known_scenario(folder)
     is_asked = any(getattr(metric, "name", "") == "cpu" for metric in hpa.metrics) if hpa else False
     return (
         is_asked
-        or read_scenario(folder).consumer.cpu_ms > 0
+        or (scenario is not None and scenario.consumer.cpu_ms > 0)
         or bool(np.nanmax(highest, initial=0.0) >= _BUSY_CORES)
     )
 

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.model import NANOSECONDS, Ints, Reals
-from lagbench.results.read_run import read_scenario
+from lagbench.core.scenario.slo_limits import Slos
+from lagbench.report.read_against import known_scenario
 
 _EDGES: Reals = np.logspace(-4, 7, 11 * 64 + 1)
 """Seconds between which messages are counted: 64 bins in a decade."""
@@ -61,7 +62,8 @@ def histogram(
 
     :param shifts: nanoseconds by which the clocks of pods are ahead, by the pod.
     """
-    found, slos = measures.lag.time_lag_seconds, read_scenario(folder).slos
+    found, scenario = measures.lag.time_lag_seconds, known_scenario(folder)
+    slos = scenario.slos if scenario else Slos()
     counts = np.zeros(_EDGES.size - 1, np.int64)
     for planned_at, lags in _lags(folder, shifts, producer_shift):
         is_in = planned_at < (measures.load.planned_until_at or np.iinfo(np.int64).max)
@@ -102,8 +104,10 @@ def _lags(
 ) -> Iterator[tuple[Ints, Ints]]:
     """Yield planned instants and time lags of the messages that were done, in nanoseconds."""
     for part in sorted(folder.table("processed").glob("*.parquet")):
-        columns = ["planned_at", "done_at", "pod"]
-        for rows in pq.ParquetFile(part).iter_batches(1 << 20, columns=columns):
+        columns, file = ["planned_at", "done_at", "pod"], pq.ParquetFile(part)
+        if not set(columns) <= set(file.schema_arrow.names):
+            return
+        for rows in file.iter_batches(1 << 20, columns=columns):
             known = pc.drop_null(rows)
             pods = known["pod"].dictionary_encode()
             shift = np.array([shifts.get(pod, 0) for pod in pods.dictionary.to_pylist()], np.int64)

@@ -99,6 +99,13 @@ def test_a_run_without_tables_still_has_a_page(folder: RunFolder) -> None:
     assert "Verdict" in write_report(folder).read_text()
 
 
+def test_a_run_that_was_kept_without_its_scenario_still_has_a_page(folder: RunFolder) -> None:
+    """As the runs of the findings are: limits, capacity and histogram are then not known."""
+    (folder.path / "scenario.yaml").unlink()
+
+    assert "Did it hold?" in write_report(folder).read_text()
+
+
 def test_the_page_shows_what_the_log_lacks(folder: RunFolder) -> None:
     """Messages lost in the broker stand in the tile and, with what expired, in the accounting."""
     counts = folder.read_json(folder.accounting)
