@@ -1,4 +1,4 @@
-"""Take the picture of the example Dag in Airflow's UI: ``python -m tests.own_dag_picture``.
+"""Take the picture of the example Dag in Airflow's UI: ``make picture-own-dag``.
 
 It runs docs/examples/guard_deployment.py once, through a real scheduler and triggerer, on a broker,
 a Deployment and an Airflow of its own. That takes about five minutes, more on a busy machine.

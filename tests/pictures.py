@@ -1,4 +1,4 @@
-"""Take the pictures of README and docs from a run: ``python -m tests.pictures runs/ID``."""
+"""Take the pictures of README and docs from a run: ``make pictures RUN=runs/ID``."""
 
 from __future__ import annotations
 

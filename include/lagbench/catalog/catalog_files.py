@@ -65,7 +65,12 @@ def path_from_home(name_or_path: str) -> str:
     if not is_path(name_or_path):
         return name_or_path
     path = Path(name_or_path).absolute()
-    return str(path.relative_to(HOME)) if path.is_relative_to(HOME) else f"…/{path.name}"
+    return from_home(path) if path.is_relative_to(HOME) else f"…/{path.name}"
+
+
+def from_home(path: Path) -> str:
+    """Return a path as commands name it that are called from HOME."""
+    return str(path.relative_to(HOME) if path.is_relative_to(HOME) else path)
 
 
 def resolved(name: str, given: str | Path) -> Path:

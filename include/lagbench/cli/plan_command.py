@@ -49,11 +49,12 @@ def plan(
     """Predict a run without starting anything: lag, reaction, drain, duration, limits, disk."""
     from lagbench.adapters.process.processor_speed import this_processor
     from lagbench.adapters.runs.run_folder import runs_root
+    from lagbench.cli.rehearsal import predicted_run
     from lagbench.core.simulation.plan import cannot_carry, disk_bytes, plan_cell
 
     cell, _ = asked_cell(scenario, policy, seed, settings)
     plans = [plan_cell(group.scenario, group.policy) for group in cell.groups]
-    predictions = [_predicted(group, start) for group in cell.groups]
+    predictions = [predicted_run(group, around=environment_at(start)) for group in cell.groups]
     root = runs_root()
     existing = next(folder for folder in (root, *root.parents) if folder.exists())
     disk, free = disk_bytes(plans), shutil.disk_usage(existing).free
@@ -96,17 +97,6 @@ def plan(
         documents = yaml.safe_dump_all(_manifests(cell), sort_keys=False, allow_unicode=True)
         console.print(Syntax(documents, "yaml", background_color="default", word_wrap=True))
     return ExitCode.PASS
-
-
-def _predicted(cell: Cell, start: str | None) -> tuple[Prediction, float]:
-    """Return the prediction, and the seconds that a run takes with everything around it."""
-    from lagbench.core.simulation.prediction import expected_run_seconds, predict
-
-    swapped = {number: one.policy for number, one in cell.swapped.items()}
-    around = environment_at(start)
-    predicted = predict(cell.scenario, cell.policy, swapped=swapped, environment=around)
-    replicas = cell.policy.limits.started_replicas
-    return predicted, expected_run_seconds(cell.scenario, predicted, started_replicas=replicas)
 
 
 def _left_out(scenario: Scenario) -> list[int]:

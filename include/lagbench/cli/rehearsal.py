@@ -20,6 +20,8 @@ from localkube.processes import end_process
 
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
+    from lagbench.core.simulation.prediction import Prediction
+    from lagbench.core.simulation.simulated_world import SimulatedEnvironment
     from lagbench.orchestrator.airflow_environment import DagProcess
     from lagbench.orchestrator.airflow_server import AirflowServer
     from lagbench.orchestrator.dag_run import DagRun
@@ -203,22 +205,31 @@ def log_in_seconds(cell: Cell) -> float:
 
     It is half as long again as predicted, and the time in which its pods may start.
     """
-    from lagbench.core.simulation.prediction import PHASES
-
-    return 1.5 * run_seconds(cell, PHASES) + _STARTS_SECONDS
+    return 1.5 * run_seconds(cell, phases=None) + _STARTS_SECONDS
 
 
-def run_seconds(cell: Cell, phases: int = 1) -> float:
+def run_seconds(cell: Cell, *, phases: int | None = 1) -> float:
     """Return how long a run takes; of a policy that the simulator does not play, its load alone."""
     from lagbench.core.scenario.offered_load import offered_load
-    from lagbench.core.simulation.prediction import expected_run_seconds, predict
 
     try:
-        predicted = predict(cell.scenario, cell.policy, phases=phases)
+        return predicted_run(cell, phases=phases)[1]
     except WrongInput:
         return offered_load(cell.scenario.profile).duration_seconds
+
+
+def predicted_run(
+    cell: Cell, *, phases: int | None = None, around: SimulatedEnvironment | None = None
+) -> tuple[Prediction, float]:
+    """Return the prediction, and the seconds that a run takes with everything around it."""
+    from lagbench.core.simulation.prediction import PHASES, expected_run_seconds, predict
+
+    swapped = {number: one.policy for number, one in cell.swapped.items()}
+    predicted = predict(
+        cell.scenario, cell.policy, phases=phases or PHASES, swapped=swapped, environment=around
+    )
     replicas = cell.policy.limits.started_replicas
-    return expected_run_seconds(cell.scenario, predicted, started_replicas=replicas)
+    return predicted, expected_run_seconds(cell.scenario, predicted, started_replicas=replicas)
 
 
 def require_disk(cell: Cell, *, runs: int = 1) -> None:

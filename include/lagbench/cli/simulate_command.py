@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -22,7 +22,6 @@ from lagbench.cli.terminal import Terminal, print_json
 from lagbench.errors import ExitCode, WrongInput
 
 if TYPE_CHECKING:
-    from lagbench.catalog.catalog import Cell
     from lagbench.core.simulation.simulation_measures import Simulation, Spread
 
 _MOST_COLUMNS = 2
@@ -70,7 +69,13 @@ def simulate(
     ] = False,
 ) -> int:
     """Compare policies over many seeds without starting anything: minutes in milliseconds."""
-    from lagbench.catalog.catalog import Cell, checked_cell, load_policy, parse_settings
+    from lagbench.catalog.catalog import (
+        Cell,
+        checked_cell,
+        load_policy,
+        parse_settings,
+        policy_file,
+    )
     from lagbench.core.simulation.simulate import left_out
     from lagbench.core.simulation.simulate import simulate as simulate_cell
     from lagbench.core.simulation.simulation_measures import spreads
@@ -89,7 +94,8 @@ def simulate(
         raise unfit[0][1]
     for name, reason in unfit:
         Terminal(stderr=True).warn(f"left out, does not fit: {name}: {reason}")
-    _require_own_names(cells)
+    of_unfit = [(policy_file(name or "").stem, str(reason)) for name, reason in unfit]
+    _require_own_names([*(cell.policy_name for cell in cells), *(name for name, _ in of_unfit)])
     if parts := sorted(set(left_out(cells[0].scenario))):
         text = f"! the simulation leaves out: {', '.join(parts)}"
         Terminal(stderr=True).say(text)
@@ -115,22 +121,21 @@ def simulate(
         for cell in cells
     }
     if as_json:
-        content = {
+        content: dict[str, dict[str, Any]] = {
             name: {
                 "summary": spreads(of_cell),
                 "cells": [one.to_json(with_timeline=timeline) for one in of_cell],
             }
             for name, of_cell in found.items()
         }
-        print_json(content)
+        print_json(content | {name: {"left_out": reason} for name, reason in of_unfit})
     else:
         _print(Terminal(), found, show_all=show_all)
     return ExitCode.PASS
 
 
-def _require_own_names(cells: Sequence[Cell]) -> None:
+def _require_own_names(names: Sequence[str]) -> None:
     """Reject two policies of one name: the table and the JSON have one column for each name."""
-    names = [cell.policy_name for cell in cells]
     for name in names:
         if (count := names.count(name)) > 1:
             allowed = "policies whose names, or names of files, differ"

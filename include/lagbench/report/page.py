@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.catalog.catalog import load_policy
-from lagbench.catalog.catalog_files import is_path, list_policies
+from lagbench.catalog.catalog_files import from_home, is_path, list_policies
 from lagbench.core.compare.earlier_runs import differences
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import NANOSECONDS
@@ -117,7 +117,6 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         sentences=in_words(verdict, measures),
         earlier=earlier,
         differences=list(differences(earlier, measures)) if earlier else [],
-        knows_rebalances=knows_rebalances(measures),
         named=NAMED,
         next_steps=steps,
         links=_waterfall(measures),
@@ -148,18 +147,20 @@ def environment() -> jinja2.Environment:
     return made
 
 
-def _repeatable(folder: RunFolder, conf: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what repeats a run: its own files by their paths, or the run folder's copies."""
-    given = {name: conf.get(name) for name in ("scenario", "policy")}
-    if all((HOME / one).is_file() for one in given.values() if one and is_path(one)):
-        return conf
+def _repeatable(folder: RunFolder, conf: Any) -> Mapping[str, Any]:
+    """Return what repeats a run: its own files by their paths, or the run folder's copies.
+
+    A conf of other types was damaged.
+    """
+    of_types = (("scenario", str), ("policy", str), ("overrides", Mapping))
+    if isinstance(conf, Mapping) and all(
+        isinstance(conf.get(name), of_type | None) for name, of_type in of_types
+    ):
+        given = filter(None, (conf.get("scenario"), conf.get("policy")))
+        if all((HOME / one).is_file() for one in given if is_path(one)):
+            return conf
     first = RunFolder(folder.path.parent) if folder.is_second else folder
     return {"scenario": from_home(first.scenario), "policy": from_home(first.policy)}
-
-
-def from_home(path: Path) -> str:
-    """Return a path as commands name it that are called from there."""
-    return str(path.relative_to(HOME) if path.is_relative_to(HOME) else path)
 
 
 def _cheaper(folder: RunFolder, measures: Measures) -> Sequence[str]:
@@ -331,11 +332,6 @@ def tiles(measures: Measures, verdict: Verdict) -> list[Tile]:
     return sorted(found, key=lambda tile: tile.status == "not_judged")
 
 
-def knows_rebalances(measures: Measures) -> bool:
-    """Return whether members were reported; those of an own consumer are not."""
-    return measures.accounting_level is None or measures.observation is not None
-
-
 def _value(name: str, measures: Measures) -> str:
     return NAMED[name].text(NAMED[name].read(measures))
 
@@ -360,7 +356,7 @@ def _dip(measures: Measures) -> str:
     deepest = "deepest" if window is None else f"deepest, in a {window:g} s window"
     area = _value("rebalance_area_seconds", measures)
     count = f"{found.after_start} rebalances"
-    if not knows_rebalances(measures):
+    if found.count is None:
         count = "rebalances were not measured: an own consumer does not report them"
     return f"{deepest}; {area} of work; {count}"
 

@@ -8,10 +8,11 @@ from contextlib import suppress
 import numpy as np
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.hpa.hpa_object import HpaSpec, parse_hpa
+from lagbench.core.hpa.hpa_object import HpaSpec
 from lagbench.core.live.slo_standings import live_slos
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.model import NANOSECONDS, Ints, Reals
+from lagbench.core.policy.policy import POLICY_VERSIONS, Policy
 from lagbench.core.policy.step_cause import step_cause
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.telemetry.records import TelemetryRecord
@@ -95,10 +96,12 @@ def causes(
 
 def _hpa(folder: RunFolder) -> HpaSpec | None:
     """Return the HPA as it was applied; None: the run has none that can be read."""
-    path = folder.path / "hpa.json"
+    path, name = folder.path / "hpa.json", "HorizontalPodAutoscaler"
     if not path.exists():
         return None
-    try:
-        return parse_hpa(folder.read_json(path), where=f"run {folder.reference}: hpa.json")
-    except WrongInput:  # of another version of Kubernetes
-        return None
+    head = {"apiVersion": POLICY_VERSIONS[name], "kind": name, "metadata": {"name": "hpa"}}
+    written = {**head, "spec": folder.read_json(path).get("spec")}
+    with suppress(WrongInput):  # of another version of Kubernetes, or damaged
+        spec = Policy.load(written, where=f"run {folder.reference}: hpa.json").spec
+        return spec if isinstance(spec, HpaSpec) else None
+    return None

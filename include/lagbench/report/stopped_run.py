@@ -12,6 +12,7 @@ import msgspec
 from markupsafe import Markup
 
 from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.catalog.catalog_files import from_home
 from lagbench.core.live.live_line import (
     LiveCell,
     LiveLine,
@@ -28,7 +29,6 @@ from lagbench.report.page import (
     START,
     content_security_policy,
     environment,
-    from_home,
     scripts,
     styles,
 )

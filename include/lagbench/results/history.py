@@ -64,7 +64,7 @@ def history_row(folder: RunFolder) -> HistoryRow | None:
     """
     if not folder.manifest.exists() or not folder.verdict.exists():
         return None
-    manifest, verdict = _object(folder, folder.manifest), _object(folder, folder.verdict)
+    manifest, verdict = folder.read_json(folder.manifest), folder.read_json(folder.verdict)
     rest = {name: manifest[name] for name in manifest if name == CELL_FIELD or name not in _COLUMNS}
     has_measured = warnings = None
     with suppress(ValidationError):
@@ -97,15 +97,10 @@ def history_row(folder: RunFolder) -> HistoryRow | None:
         raise NotReady(f"run {folder.reference} is not one that lagbench wrote: {found}") from wrong
 
 
-def _object(folder: RunFolder, path: Path) -> dict[str, Any]:
-    content = folder.read_json(path)
-    if not isinstance(content, dict):
-        raise NotReady(f"run {folder.reference}: {path.name} is not an object of JSON")
-    return content
-
-
-def append_history(folder: RunFolder) -> None:
+def update_history(folder: RunFolder) -> None:
     """Write the run's line into the history of its runs folder, instead of an earlier one.
+
+    A run without a verdict has none.
 
     A history that cannot be read is made again from the run folders. A run without a line is
     logged: the verdict does not depend on the history.
@@ -116,7 +111,7 @@ def append_history(folder: RunFolder) -> None:
     except LagbenchError as problem:
         log.warning("not in the history: %s", problem)
         return
-    if row is None:
+    if row is None and not (root / HISTORY_FILE).exists():
         return
     with _locked(root):
         try:
@@ -125,7 +120,8 @@ def append_history(folder: RunFolder) -> None:
             known, left_out = _rows_of_folders(root)
             for problem_text in left_out:
                 log.warning("not in the history: %s", problem_text)
-        _write(root, [*(other for other in known if other.run_id != row.run_id), row])
+        others = [other for other in known if other.run_id != folder.run_id]
+        _write(root, others if row is None else [*others, row])
 
 
 def keep_earlier(folder: RunFolder) -> None:

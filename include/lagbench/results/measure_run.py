@@ -15,7 +15,7 @@ from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.slo_limits import Slos, with_limits
 from lagbench.core.verdict.verdict import Verdict, judge, with_checks, with_second_group
 from lagbench.errors import LagbenchError, NotReady, WrongInput
-from lagbench.results.history import append_history, keep_earlier
+from lagbench.results.history import keep_earlier, update_history
 from lagbench.results.read_run import read_evidence, read_scenario
 from lagbench.results.run_prediction import predict_again
 from lagbench.results.seals import judged_files, require_seals, unsealed_note
@@ -118,8 +118,8 @@ def rejudge_run(folder: RunFolder) -> Verdict:
     """Measure and judge a run again, whatever was measured before.
 
     A folder that cannot be measured is undetermined: the verdict gives the reason; a run that ended
-    before its accounting has no verdict then. No earlier verdict, and no page or junit.xml of one,
-    stays in the folder of either group.
+    before its accounting has no verdict then, and no line in the history. No earlier verdict, and
+    no page or junit.xml of one, stays in the folder of either group.
 
     :raises WrongInput: an input was changed after the stream had begun; nothing is touched.
     :raises LagbenchError: it cannot be measured.
@@ -137,6 +137,7 @@ def rejudge_run(folder: RunFolder) -> Verdict:
     except LagbenchError as problem:
         if is_early:
             folder.verdict.unlink(missing_ok=True)
+            update_history(folder)
             raise
         if folder.second is not None:
             _drop_pages(folder.second)
@@ -170,6 +171,6 @@ def _write_verdict(folder: RunFolder, verdict: Verdict) -> Verdict:
     written = verdict.model_copy(update={"judged": judged_files(folder)})
     folder.write_json(folder.verdict, written.model_dump(mode="json"))
     if not folder.is_second:
-        append_history(folder)
+        update_history(folder)
         keep_earlier(folder)
     return written

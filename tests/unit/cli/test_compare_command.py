@@ -13,7 +13,7 @@ from lagbench.adapters.runs.experiment_folder import ExperimentFolder
 from lagbench.core.measures.measures import NAMED
 from lagbench.errors import ExitCode
 from lagbench.results.compared_runs import NOISE_FLOORS_FILE, read_noise_floors
-from lagbench.results.history import HISTORY_FILE, append_history
+from lagbench.results.history import HISTORY_FILE, update_history
 
 
 def write_pairs(root: Path, count: int = 8) -> list[str]:
@@ -328,10 +328,10 @@ def test_each_cell_is_a_line(lagbench: Command) -> None:
     nothing = lagbench("history")
     assert (nothing.code, nothing.text) == (ExitCode.PASS, "no runs yet: lagbench run hello")
     for number, seed in enumerate((1, 1, 2)):
-        append_history(write_run(lagbench.runs, f"run-{number}", seed=seed, created_at=number))
+        update_history(write_run(lagbench.runs, f"run-{number}", seed=seed, created_at=number))
     changed = write_run(lagbench.runs, "changed")
     changed.write_text(changed.scenario, "name: 7")
-    append_history(changed)
+    update_history(changed)
     text = lagbench("history").text
 
     for named in ("quick_spike/slow/1", "quick_spike/slow/2", "2 run-1 1970-01-01"):
@@ -342,7 +342,7 @@ def test_each_cell_is_a_line(lagbench: Command) -> None:
 def test_a_run_id_is_whole_in_a_narrow_terminal(lagbench: Command) -> None:
     """Ids and values are never cut, as the next command needs them."""
     lagbench.monkeypatch.setenv("COLUMNS", "40")
-    append_history(write_run(lagbench.runs, LONG_ID))
+    update_history(write_run(lagbench.runs, LONG_ID))
 
     for arguments in ((), ("quick_spike",)):
         text = lagbench("history", *arguments).text
@@ -355,7 +355,7 @@ def test_a_cell_shows_its_runs_and_its_changes(lagbench: Command) -> None:
     for night in range(26):
         reaction = (20 if night < 20 else 60) + night % 3 / 10
         name = f"run-{night:02}"
-        append_history(write_run(lagbench.runs, name, created_at=night, reaction=reaction))
+        update_history(write_run(lagbench.runs, name, created_at=night, reaction=reaction))
     answer = lagbench("history", "quick_spike/slow/1")
 
     assert answer.code == ExitCode.PASS
@@ -367,7 +367,7 @@ def test_a_cell_shows_its_runs_and_its_changes(lagbench: Command) -> None:
 @pytest.mark.parametrize("name", ["quick", "quick_spike/s", "other"])
 def test_an_unknown_cell_is_refused(lagbench: Command, name: str) -> None:
     """With the names of the cells there are; a part of a name is none."""
-    append_history(write_run(lagbench.runs, "run"))
+    update_history(write_run(lagbench.runs, "run"))
     answer = lagbench("history", name)
 
     assert answer.code == ExitCode.WRONG_INPUT

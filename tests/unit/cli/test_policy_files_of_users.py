@@ -177,7 +177,7 @@ HPA = {
     },
 }
 FILES = [
-    [QUICK],
+    [{**QUICK, "metadata": {"name": "so", "annotations": {"a": "b"}}}],
     [from_variables(), WORKLOAD],
     [HPA, WORKLOAD],
     *(

@@ -17,7 +17,7 @@ from lagbench.adapters.runs import run_folder
 from lagbench.catalog.catalog import checked_cell
 from lagbench.catalog.catalog_files import list_scenarios
 from lagbench.cli import rehearsal, run_command
-from lagbench.cli.rehearsal import log_in_seconds, one_run_at_a_time
+from lagbench.cli.rehearsal import log_in_seconds, one_run_at_a_time, predicted_run, run_seconds
 from lagbench.embedded import bench
 from lagbench.errors import ExitCode, NotReady
 from lagbench.orchestrator import airflow_server, opened_clusters, target
@@ -129,6 +129,15 @@ def test_a_token_that_ends_within_the_run_ends_it_before_it_starts(
 def test_a_token_of_twelve_hours_is_enough_for_each_scenario(name: str) -> None:
     """A kubeconfig of k8s/runner-kubeconfig.sh works for the catalog, at its start."""
     assert 900 < log_in_seconds(checked_cell(name)) < 11 * 3600
+
+
+def test_a_run_with_a_swapped_policy_takes_as_long_as_its_prediction() -> None:
+    """One rule for ``plan``, the header of a run and the log-in."""
+    actions = "[{kind: swap_policy, at_seconds: 30, policy: lab-hysteresis}]"
+    cell = checked_cell("quick_spike", overrides={"actions": actions})
+
+    assert run_seconds(cell) == predicted_run(cell, phases=1)[1]
+    assert run_seconds(cell) != run_seconds(checked_cell("quick_spike"))
 
 
 def test_airflow_does_not_start_beside_a_run(lagbench: Command) -> None:

@@ -37,11 +37,13 @@ def test_more_than_two_policies_are_rows(
 
 
 def test_a_policy_that_does_not_fit_is_skipped(lagbench: Command) -> None:
-    """Its reason is a line beside the results; alone, or misspelt, it is refused."""
+    """Its reason is a line, and its entry in the JSON; alone, or misspelt, it is refused."""
     answer = lagbench(*asked(FITTING[0], UNFIT), "--json")
 
     assert answer.code == ExitCode.PASS
-    assert list(json.loads(answer.out)) == [FITTING[0]]
+    found = json.loads(answer.out)
+    assert list(found) == [FITTING[0], UNFIT]
+    assert "spec.maxReplicaCount" in found[UNFIT]["left_out"]
     assert UNFIT in answer.err
     assert "spec.maxReplicaCount" in answer.err
     for policies in ((UNFIT,), (UNFIT, "lag-threshold-1k"), (FITTING[0], "lag-quik")):

@@ -15,6 +15,7 @@ from tests.fakes.run_folder_builder import quick_spike_run
 from tests.fakes.two_groups import two_groups
 
 from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.catalog import catalog_files
 from lagbench.core.live.live_line import LiveCell, LiveLine, LiveSlo, LiveSpike, encode_line
 from lagbench.core.measures.doubts.doubts_of_policy import EVERYTHING, Doubt
 from lagbench.core.measures.evidence.observed_group import Observation
@@ -28,6 +29,7 @@ from lagbench.report import page
 from lagbench.report.next_steps import NextStep, cheaper_policies, next_steps
 from lagbench.report.outcome_files import junit_xml, report_again, write_junit
 from lagbench.report.stopped_run import stopped_run, write_stopped
+from lagbench.results.history import read_history, update_history
 from lagbench.results.seals import seal
 
 STATUSES: tuple[SloStatus, ...] = ("pass", "fail", "undetermined", "not_judged")
@@ -213,6 +215,8 @@ def test_a_run_without_accounting_gets_a_page_and_no_half_verdict(
     """Whatever was landed of it, the message names the page and the command that goes on."""
     folder = stopped(tmp_path)
     folder.write_json(folder.verdict, {"status": "undetermined", "slos": []})
+    update_history(folder)
+    assert [row.run_id for row in read_history(tmp_path)] == [folder.run_id]
     for name in left:
         folder.write_text(folder.table(name) / "_SUCCESS", "")
     if left == ("copies",):
@@ -226,6 +230,7 @@ def test_a_run_without_accounting_gets_a_page_and_no_half_verdict(
     assert "broken" in folder.report.read_text()
     half = (folder.verdict, folder.junit, folder.measures)
     assert [path.exists() for path in half] == [False, False, False]
+    assert read_history(tmp_path) == []
 
 
 def test_a_stopped_run_whose_input_was_changed_says_so(tmp_path: Path) -> None:
@@ -380,6 +385,7 @@ def test_a_page_repeats_a_run_of_an_own_file_from_its_path(
 ) -> None:
     """Where the file is not there, it names the copies in the run folder, and changes nothing."""
     monkeypatch.setattr(page, "HOME", tmp_path)
+    monkeypatch.setattr(catalog_files, "HOME", tmp_path)
     folder = quick_spike_run().write(tmp_path / "runs")
     conf = {"scenario": "mine/a.yaml", "policy": None, "overrides": {"partitions": "12"}}
     folder.update_manifest(conf=conf)
@@ -391,6 +397,8 @@ def test_a_page_repeats_a_run_of_an_own_file_from_its_path(
     }
 
     assert page._repeatable(folder, conf) == (conf if has_file else copies)
+    for damaged in ({**conf, "scenario": 5}, {**conf, "policy": []}, {"overrides": [1]}, ["x"]):
+        assert page._repeatable(folder, damaged) == copies
 
 
 def test_a_cheaper_policy_keeps_more_lag_within_the_same_replicas() -> None:

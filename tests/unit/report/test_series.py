@@ -13,6 +13,7 @@ from tests.fakes.run_folder_builder import quick_spike_run
 from tests.fakes.tampered_run import Row, tampered
 
 from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.measures.checks import rebalance_count
 from lagbench.core.measures.evidence.observed_group import Observation
 from lagbench.core.measures.evidence.played_actions import PlayedAction
 from lagbench.core.measures.measures import NAMED, Measures
@@ -20,7 +21,9 @@ from lagbench.core.simulation.prediction import Course, Prediction, RunPredictio
 from lagbench.core.telemetry.records_of_recorder import HpaSample, KubeEvent
 from lagbench.core.verdict.slo import Slo
 from lagbench.core.verdict.verdict import Verdict
+from lagbench.errors import NotReady
 from lagbench.report.page import tiles
+from lagbench.report.read_against import has_cpu_to_show
 from lagbench.report.series import PodRow, RunSeries, Series, data_block, read_series, said
 from lagbench.results.measure_run import measure_run
 
@@ -359,6 +362,31 @@ def test_what_every_run_says_is_no_warning(reason: str, message: str, is_warning
     assert row.is_warning is is_warning
 
 
+CPU = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}}
+TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "consumer"}
+BY_CPU = [{"type": "Resource", "resource": CPU}]
+OF_CPU = {"maxReplicas": 3, "scaleTargetRef": TARGET, "metrics": BY_CPU}
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_shown"),
+    [
+        (OF_CPU, True),
+        *(({**OF_CPU, "metrics": odd}, False) for odd in (5, [5], [{"type": "Other"}])),
+        *(({**OF_CPU, name: 5}, False) for name in ("scaleTargetRef", "behavior")),
+        ([5], False),
+    ],
+)
+def test_a_damaged_hpa_is_not_known(folder: RunFolder, spec: object, *, is_shown: bool) -> None:
+    """The page is drawn without it; a file that is no object is one clear message."""
+    folder.write_json("hpa.json", {"name": "h", "spec": spec})
+    assert has_cpu_to_show(folder, np.zeros(1)) is is_shown
+
+    folder.write_json("hpa.json", [spec])
+    with pytest.raises(NotReady, match=r"hpa\.json is not an object"):
+        has_cpu_to_show(folder, np.zeros(1))
+
+
 NO_VERDICT = Verdict(run_id="r", status="pass", reasons=(), slos=())
 
 
@@ -376,10 +404,14 @@ def test_judged_tiles_come_first_with_their_limit(measures: Measures) -> None:
 def test_what_was_not_measured_is_not_zero(measures: Measures) -> None:
     """Flips without a reading of the replicas, rebalances of a consumer that reports none."""
     unseen = measures.scaling.model_copy(update={"max_replicas": None, "flips": 0})
-    own = measures.model_copy(update={"scaling": unseen, "accounting_level": "commits"})
+    content = {**dict(measures), "scaling": unseen, "accounting_level": "commits"}
+    own = Measures.model_validate(content)  # also one of an older version, with counts
 
     shown = {tile.title: tile for tile in tiles(own, NO_VERDICT)}
 
+    assert (own.rebalances.count, own.rebalances.scale_ups.steps) == (None, None)
+    assert NAMED["rebalances"].read(own) is None
+    assert rebalance_count(own).numbers["rebalances"] is None
     assert shown[NAMED["flips"].title].value == "–"
     assert "not measured" in shown[NAMED["rebalance_dip_percent"].title].note
 

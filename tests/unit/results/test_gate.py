@@ -27,12 +27,12 @@ from lagbench.results.compared_runs import NOISE_FLOORS_FILE, pinned_baselines, 
 from lagbench.results.gate import accept, judge_night, read_record, references
 from lagbench.results.history import (
     HISTORY_FILE,
-    append_history,
     history_row,
     keep_earlier,
     read_earlier,
     read_history,
     rebuild_history,
+    update_history,
 )
 from lagbench.results.measure_run import judge_run, rejudge_run
 from lagbench.results.read_run import read_scenario
@@ -221,7 +221,7 @@ def test_judging_again_replaces_the_line(tmp_path: Path) -> None:
 def test_the_columns_are_measures_and_the_manifest(tmp_path: Path) -> None:
     """Other programs read the file; machine and versions read back equal those of the manifest."""
     folder = write_run(tmp_path, "a", seed=3)
-    append_history(folder)
+    update_history(folder)
 
     table = pq.read_table(tmp_path / HISTORY_FILE)
     (row,) = read_history(tmp_path)
@@ -235,7 +235,7 @@ def test_the_columns_are_measures_and_the_manifest(tmp_path: Path) -> None:
 def test_rebuilding_gives_the_same_history(tmp_path: Path) -> None:
     """Oldest first, without runs that were never judged; lines of deleted folders stay."""
     for number in (2, 1, 3):
-        append_history(write_run(tmp_path, f"run-{number}", created_at=number))
+        update_history(write_run(tmp_path, f"run-{number}", created_at=number))
     RunFolder.create("unjudged", tmp_path)
     before = read_history(tmp_path)
     (tmp_path / HISTORY_FILE).unlink()
@@ -251,12 +251,12 @@ def test_rebuilding_gives_the_same_history(tmp_path: Path) -> None:
 def test_a_broken_history_is_made_again_by_the_next_run(tmp_path: Path) -> None:
     """Reading it is an error with the command that helps; a verdict does not fail by it."""
     first, second = (write_run(tmp_path, f"run-{n}", created_at=n) for n in (1, 2))
-    append_history(first)
+    update_history(first)
     (tmp_path / HISTORY_FILE).write_text("no parquet")
 
     with pytest.raises(NotReady, match="lagbench history --rebuild"):
         read_history(tmp_path)
-    append_history(second)
+    update_history(second)
 
     assert [row.run_id for row in read_history(tmp_path)] == ["run-1", "run-2"]
 
@@ -276,7 +276,7 @@ def test_a_folder_that_lagbench_did_not_write_is_left_out_by_name(
     folder = write_run(tmp_path, "a")
     folder.write_json(file, content)
 
-    append_history(folder)
+    update_history(folder)
 
     assert read_history(tmp_path) == []
     assert "run a" in caplog.text
@@ -292,7 +292,7 @@ def test_an_error_of_the_history_itself_is_not_hidden(
     monkeypatch.setattr(history, "flat_manifest", lambda _content: len(None))  # type: ignore[arg-type]
 
     with pytest.raises(TypeError):
-        append_history(folder)
+        update_history(folder)
 
 
 def test_a_night_notes_a_change_and_is_not_failed_by_it(tmp_path: Path) -> None:
@@ -300,7 +300,7 @@ def test_a_night_notes_a_change_and_is_not_failed_by_it(tmp_path: Path) -> None:
     for night in range(24):
         reaction = 18 + 2 * (night % 3) if night < 20 else 37
         folder = write_run(tmp_path, f"night-{night:02}", created_at=night, reaction=reaction)
-        append_history(folder)
+        update_history(folder)
         if night in (2, 23):  # 22 s is the baseline
             record = judge_night(folder, now=night)
 
@@ -318,7 +318,7 @@ def test_a_value_too_close_to_its_limit_is_a_result(tmp_path: Path) -> None:
     near[0].update(status="undetermined", is_too_close=True)
     folder.write_json(folder.verdict, {**found, "status": "undetermined"})
 
-    append_history(folder)
+    update_history(folder)
 
     (row,) = read_history(tmp_path)
     assert (row.verdict, row.is_result) == ("undetermined", True)
@@ -349,14 +349,14 @@ def test_a_run_is_shown_beside_the_last_run_of_its_cell_and_its_baseline(tmp_pat
     write_night(tmp_path, "other", created_at=2, **LOAD)
     own = write_night(tmp_path, "night-2", created_at=3, **peak(1.5))
     for name in ("night-0", "night-1", "other", "night-2"):
-        append_history(RunFolder(tmp_path / name))
+        update_history(RunFolder(tmp_path / name))
     verdict = Verdict(run_id="night-2", status="pass", reasons=(), slos=())
     own.write_json(own.verdict, verdict.model_dump(mode="json"))
     keep_noise(tmp_path, own, peak_lag_records=120)
 
     keep_earlier(own)
     write_night(tmp_path, "night-1b", created_at=2)
-    append_history(RunFolder(tmp_path / "night-1b"))
+    update_history(RunFolder(tmp_path / "night-1b"))
     keep_earlier(own)
 
     found = read_earlier(own)
@@ -377,7 +377,7 @@ def test_a_run_is_shown_beside_the_last_run_of_its_cell_and_its_baseline(tmp_pat
 def test_the_first_run_of_a_cell_has_nothing_beside_it(tmp_path: Path) -> None:
     """Nor has one whose history cannot be read; nothing is shown then."""
     first = write_night(tmp_path, "night-0", created_at=1)
-    append_history(first)
+    update_history(first)
     keep_earlier(first)
     later = write_night(tmp_path, "night-1", created_at=2)
     (tmp_path / HISTORY_FILE).write_text("no parquet")

@@ -153,17 +153,20 @@ class RunFolder:
         """Return whether Spark has landed every topic; it marks a table that is whole."""
         return all((self.table(name) / "_SUCCESS").exists() for name in LANDED_TABLES)
 
-    def read_json(self, path: Path | str) -> Any:
+    def read_json(self, path: Path | str) -> dict[str, Any]:
         """Return the content of one of the folder's JSON files."""
         path = self.path / path  # an absolute path stays as it is
         try:
-            return json.loads(path.read_text(encoding="utf-8"))
+            content = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError as missing:
             raise NotReady(f"run {self.reference} has no {self._name(path)} yet") from missing
         except ValueError as broken:
             raise NotReady(
                 f"run {self.reference}: {self._name(path)} is not JSON: {broken}"
             ) from broken
+        if not isinstance(content, dict):
+            raise NotReady(f"run {self.reference}: {self._name(path)} is not an object of JSON")
+        return content
 
     def read_model(self, path: Path | str, model: type[Model]) -> Model:
         """Return the content of one of the folder's JSON files as its model."""

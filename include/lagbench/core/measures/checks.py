@@ -177,7 +177,7 @@ def rebalance_count(measures: Measures) -> Check:
     if not measures.rebalances.episodes:
         holds, reasons = None, ["no rebalance of the group was recorded, not even the first"]
     numbers = {
-        "rebalances": len(episodes),
+        "rebalances": None if measures.rebalances.count is None else len(episodes),
         "by_cause": dict(causes),
         "pods_added_or_removed": moved,
     }

@@ -24,7 +24,7 @@ from lagbench.core.measures.lag_over_time import Lag
 from lagbench.core.measures.model import NANOSECONDS, Fidelity, Interval, MeasureModel, NamedMeasure
 from lagbench.core.measures.pod_use import PaidForItself, StartCost
 from lagbench.core.measures.reaction import Reaction
-from lagbench.core.measures.rebalance_summary import Rebalances
+from lagbench.core.measures.rebalance_summary import NOT_REPORTED, Rebalances
 from lagbench.core.measures.run_end import EndState, ObserverCost
 from lagbench.core.measures.scaling import Scaling
 from lagbench.core.measures.spark_measures import SparkMeasures
@@ -67,6 +67,17 @@ class Measures(MeasureModel):
     accounting_level: LevelName | None = None  # None: lagbench's own consumers report everything
     observation: Observation | None = None  # None: the run made its own load
     spark: SparkMeasures | None = None  # None: the consumer does not run on Spark
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_members(cls, content: Any) -> Any:
+        """Leave out what is counted by members that an own consumer does not report."""
+        if not isinstance(content, dict) or not content.get("accounting_level"):
+            return content
+        found = content.get("rebalances")
+        if content.get("observation") or not isinstance(found, dict | Rebalances):
+            return content
+        return {**content, "rebalances": {**dict(found), **NOT_REPORTED}}
 
     @model_validator(mode="before")
     @classmethod

@@ -366,8 +366,8 @@ def partition_gaps(handovers: Sequence[Handover]) -> PartitionGaps:
 class StepCosts(MeasureModel):
     """The dips of the episodes of one kind; None: there was none with work, or one is unknown."""
 
-    steps: int = 0  # with work to lose
-    idle_steps: int = 0  # without
+    steps: int | None = 0  # with work to lose; None: not known
+    idle_steps: int | None = 0  # without
     mean_dip_percent: float | None = None
     max_dip_percent: float | None = None
     mean_area_seconds: float | None = None

@@ -49,8 +49,8 @@ class Rebalances(MeasureModel):
     """All episodes; the summary has ended scale steps (``scale_up`` and ``scale_down``) alone."""
 
     episodes: tuple[RebalanceEpisode, ...]
-    count: int  # with those by which the group started
-    scale_step_count: int
+    count: int | None  # with those by which the group started
+    scale_step_count: int | None
     max_dip_percent: float | None
     total_dip_area_messages: float | None
     max_recovery_seconds: float | None
@@ -64,9 +64,19 @@ class Rebalances(MeasureModel):
     of_actions: StepCosts = StepCosts()  # episodes that an action of the run caused
 
     @property
-    def after_start(self) -> int:
+    def after_start(self) -> int | None:
         """Return how many rebalances there were without those by which the group started."""
+        if self.count is None:
+            return None
         return sum(episode.trigger != "start" for episode in self.episodes)
+
+
+_NO_STEPS = StepCosts(steps=None, idle_steps=None)
+NOT_REPORTED: Mapping[str, StepCosts | None] = {
+    **dict.fromkeys(("count", "scale_step_count")),
+    **dict.fromkeys(("scale_ups", "scale_downs", "of_actions"), _NO_STEPS),
+}
+"""Nobody knows these of a group whose members report nothing, as those of an own consumer."""
 
 
 @dataclass(frozen=True, slots=True)

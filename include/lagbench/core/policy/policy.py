@@ -21,7 +21,13 @@ from lagbench.core.keda.triggers.trigger_parameters import NotSupported
 from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES
 from lagbench.core.object_meta import without_export
 from lagbench.core.object_schema import json_value
-from lagbench.core.policy.admission.api_server import Admission, admit, admit_hpa, stored_hpa
+from lagbench.core.policy.admission.api_server import (
+    Admission,
+    admit,
+    admit_hpa,
+    stored_hpa,
+    unreadable_metadata,
+)
 from lagbench.core.policy.admission.webhook import ClusterView
 from lagbench.core.policy.applied import AppliedPolicy
 from lagbench.core.policy.finding import refusal_findings
@@ -71,6 +77,8 @@ class Policy:
             (a run fills in what they give).
         :raises WrongInput: KEDA or Kubernetes would not scale by it.
         """
+        if (unreadable := unreadable_metadata(manifest)) is not None:
+            _require_admission(manifest, unreadable, where)
         if manifest.get("kind") == "HorizontalPodAutoscaler":
             kept, problems = playable_metrics(manifest, where)
             spec: ScaledObjectSpec | HpaSpec | None = parse_hpa(kept, where=where)

@@ -185,6 +185,11 @@ def test_the_gain_is_what_a_pod_works_off_between_two_syncs() -> None:
         (scaled_object(triggers=[{"type": "rabbitmq", "metadata": {}}]), "spec.triggers[0].type"),
         ({**scaled_object(), "apiVersion": "keda.sh/v1"}, "apiVersion"),
         (hpa(minReplicas=4), "spec.maxReplicas"),
+        *(
+            ({**policy, "metadata": {"name": "c", "annotations": odd}}, "metadata.annotations")
+            for policy in (scaled_object(), hpa())
+            for odd in ([], ["x"], "x", 5)
+        ),
     ],
 )
 def test_what_no_run_can_have_is_not_loaded(manifest: dict[str, Any], field: str) -> None:
