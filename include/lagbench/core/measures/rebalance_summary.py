@@ -76,7 +76,7 @@ NOT_REPORTED: Mapping[str, StepCosts | None] = {
     **dict.fromkeys(("count", "scale_step_count")),
     **dict.fromkeys(("scale_ups", "scale_downs", "of_actions"), _NO_STEPS),
 }
-"""Nobody knows these of a group whose members report nothing, as those of an own consumer."""
+"""These are not known of a group whose members report nothing, as those of an own consumer."""
 
 
 @dataclass(frozen=True, slots=True)
