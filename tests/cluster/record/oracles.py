@@ -6,12 +6,10 @@ module that requires all the rest; ``go test`` runs it, and Go's build cache is 
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 

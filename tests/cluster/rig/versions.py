@@ -32,7 +32,8 @@ def pinned() -> Versions:
         offered = table[program]
         minor = os.environ.get(variable) or next(iter(offered))
         if minor not in offered:
-            sys.exit(f"{variable}={minor}: allowed: {', '.join(offered)}")
+            sys.stderr.write(f"{variable}={minor}: allowed: {', '.join(offered)}\n")
+            sys.exit(2)
         table[program] = offered[minor]
     return Versions(**table)
 
