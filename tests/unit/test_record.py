@@ -64,7 +64,7 @@ LOG = """\
 I0101 00:00:01.000000       1 horizontal.go:860] "Proposing desired replicas" desiredReplicas=20 \
 metric="external metric m" scaleTarget="Deployment/default/w-a"
 I0101 00:00:01.004000       1 horizontal.go:927] "Successfully rescaled" \
-HPA="default/keda-hpa-w-a" currentReplicas=1 desiredReplicas=4 reason="external metric m above target"
+HPA="default/keda-hpa-w-a" currentReplicas=1 desiredReplicas=4 reason="above"
 I0101 00:00:16.000000       1 horizontal.go:860] "Proposing desired replicas from zero" \
 desiredReplicas=4 metric="external metric m" scaleTarget="Deployment/default/w-a"
 I0101 00:00:16.001000       1 horizontal.go:939] "Decided not to scale" \
@@ -74,7 +74,7 @@ scaleTarget="Deployment/default/w-b" desiredReplicas=7 lastScaleTime=""
 E0101 00:00:31.000000       1 horizontal.go:275] "Unhandled Error" err="failed to compute desired \
 number of replicas based on listed metrics for Deployment/default/w-a: no metrics"
 I0101 00:00:46.000000       1 horizontal.go:927] "Successfully rescaled" \
-HPA="default/keda-hpa-w-a" currentReplicas=4 desiredReplicas=2 reason="Current number of replicas above Spec.MaxReplicas"
+HPA="default/keda-hpa-w-a" currentReplicas=4 desiredReplicas=2 reason="too many"
 """
 
 
