@@ -44,8 +44,7 @@ def main() -> int:
         return 2
     versions = pinned()
     folder = Path("build") / "record" / f"{versions.kubernetes}-{versions.keda}"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     try:
         for kind in (kind for kind in kinds if kind in _REPLAYS):
             kept = read_oracle(DATA / KEPT[kind])

@@ -145,12 +145,16 @@ class Recording:
             "groups": [{**group, "Broker": "b1"}],
         }
         for ending, lines in (("", self.lines), (".syncs", syncs)):
-            text = "".join(f"{json.dumps(line)}\n" for line in lines)
+            text = self._as_kept("".join(f"{json.dumps(line)}\n" for line in lines))
             path = folder / f"{name}{ending}.jsonl.gz"
             path.write_bytes(gzip.compress(text.encode(), mtime=0))
-        (folder / f"{name}.yaml").write_text(yaml.safe_dump_all(self.documents, sort_keys=False))
+        applied = yaml.safe_dump_all(self.documents, sort_keys=False)
+        (folder / f"{name}.yaml").write_text(self._as_kept(applied))
         (folder / f"{name}.meta.json").write_text(json.dumps(meta, indent=1) + "\n")
         return folder / f"{name}.jsonl.gz"
+
+    def _as_kept(self, text: str) -> str:
+        return text.replace(self.servers, _KEPT_BROKER)
 
 
 def record(
