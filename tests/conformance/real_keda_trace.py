@@ -16,14 +16,9 @@ from typing import Any
 
 import yaml
 
-from lagbench.core.hpa.controller_flags import ControllerFlags
-
 Line = dict[str, Any]
 # A change of spec.replicas within this time of a sync or a step is that sync's or step's.
 _CAUSE_SECONDS = 1.0
-# A watch here tells of a change within this time of when the HPA's controller, told by its own
-# watch, has synced because of it.
-_TOLD_LATE_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +64,6 @@ class Trace:
     scaled_object: Line
     groups: tuple[GroupName, ...] = _ONLY_GROUP
     zero: float = 0.0  # the instant that the trace's own times count from
-    is_synced_at_once: bool = False  # HPAGeneration: a change of its spec makes the HPA sync
 
     def of_kind(self, kind: str) -> Iterator[Line]:
         """Yield the lines of a kind: setlag, step, sample, metrics_api."""
@@ -99,17 +93,12 @@ class Trace:
         for line in self.watched("hpa"):
             uid = line.get("uid") or ""
             if line["type"] == "ADDED":
-                lives[uid] = HpaLife(self._before_its_sync(line["t"]))
+                lives[uid] = HpaLife(line["t"])
             elif uid in lives and line["type"] == "DELETED":
                 lives[uid].deleted_at = line["t"]
             elif uid in lives and line.get("spec"):
-                lives[uid].updated_at.append(self._before_its_sync(line["t"]))
+                lives[uid].updated_at.append(line["t"])
         return list(lives.values())
-
-    def _before_its_sync(self, told_at: float) -> float:
-        """Return when an HPA changed that a watch told of: before the sync that this made."""
-        syncs = [sync["t"] for sync in self.syncs if self.is_synced_at_once]
-        return min([told_at, *(at for at in syncs if 0 <= told_at - at < _TOLD_LATE_SECONDS)])
 
     def later_specs(self) -> list[tuple[float, Line]]:
         """Return the specs that the ScaledObject was given after the one it was applied with."""
@@ -206,8 +195,6 @@ def read_trace(path: Path) -> Trace:
         reported = json.loads(meta.read_text())
         groups = reported.get("groups") or []
         trace.zero = float(reported.get("T0") or trace.zero)
-        flags = ControllerFlags(kubernetes=reported.get("kubernetes"))
-        trace.is_synced_at_once = flags.has_gate("HPAGeneration")
         trace.groups = tuple(
             GroupName(item["ID"], item["Name"], item["Broker"], item["Topic"]) for item in groups
         )
