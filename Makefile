@@ -13,7 +13,7 @@ TARGET ?= embedded
 ARGS ?=
 
 .PHONY: help install install-dev lock proto rehearse own-consumers ui down test test-all test-measured test-slow \
-  test-rehearsals test-integration test-kubernetes test-compose in-kubernetes beside-kubernetes sbom licences audit \
+  test-rehearsals test-integration test-kubernetes test-compose in-kubernetes beside-kubernetes record sbom licences audit \
   check docs format bench pictures picture-own-dag clean
 
 help: ## Show the targets.
@@ -128,6 +128,10 @@ test-integration: install-dev
 
 test-kubernetes: install-dev ## Run the suite that needs a real Kubernetes with KEDA (builds it the first time).
 	$(BIN)/python -m tests.cluster $(ARGS)
+
+# What the conformance tests compare with. KUBERNETES and KEDA choose versions of tests/cluster/rig/versions.toml.
+record: install-dev ## Record the truth again: KUBERNETES=1.37 KEDA=2.21 ONLY=hpa,lag,webhook,traces KEEP=1.
+	@KUBERNETES="$(KUBERNETES)" KEDA="$(KEDA)" ONLY="$(ONLY)" KEEP="$(KEEP)" $(BIN)/python -m tests.cluster.record
 
 test-compose: install-dev ## Build the images and run docker compose on an engine of its own.
 	$(BIN)/python -m tests.compose $(ARGS)

@@ -94,7 +94,8 @@ def agreements(api: LiveApi, cases: Sequence[Case]) -> Iterator[Agreement]:
     for subject in subjects:
         api.create_namespace(_namespace(subject))
     try:
-        _give_facts(api, [case for case in cases if not case.is_policy])
+        facts = [case for case in cases if not case.is_policy]
+        give_facts(api, [(fact.manifest, _namespace(fact.subject)) for fact in facts])
         with ExitStack() as opened:
             kubes = {
                 subject: Kube.from_kubeconfig(api.kubeconfig, namespace=_namespace(subject))
@@ -155,15 +156,14 @@ def answers_of_files() -> dict[str, bool]:
     return found
 
 
-def _give_facts(api: LiveApi, facts: Sequence[Case]) -> None:
-    """Create what the policies find there, and wait until the webhook has seen the last of it.
+def give_facts(api: LiveApi, facts: Sequence[tuple[Mapping[str, Any], str]]) -> None:
+    """Create what policies find in namespaces, and wait until the webhook has seen the last of it.
 
     It reads from caches that a watch per kind fills in order: once the markers are seen, all is.
     """
-    for fact in facts:
-        answer = api.send(fact.manifest, _namespace(fact.subject))
-        assert answer.is_accepted, f"{fact}: {answer.message}"
-    namespace = _namespace(facts[-1].subject)
+    for manifest, namespace in facts:
+        answer = api.send(manifest, namespace)
+        assert answer.is_accepted, f"{manifest['metadata']['name']}: {answer.message}"
     for marker in _markers():
         answer = api.send(marker, namespace)
         assert answer.is_accepted, answer.message

@@ -1,9 +1,10 @@
 """Closed-loop replay of a trace: our KEDA and our HPA on the recorded inputs and clocks.
 
 Inputs are the lag, the brokers, the external values and the steps. Taken from the trace besides:
-when the HPA synced, when KEDA polled, when HPA objects came and went, when an accepted change
-reached the HPA, when a move of KEDA's arrived at the Deployment, and the pods (status.replicas,
-ready, CPU). spec.replicas is ours from the first instant to the last; nothing resets it.
+when the HPA synced (since Kubernetes 1.37 also at once when its spec changed: HPAGeneration), when
+KEDA polled, when HPA objects came and went, when an accepted change reached the HPA, when a move of
+KEDA's arrived at the Deployment, and the pods (status.replicas, ready, CPU). spec.replicas is ours
+from the first instant to the last; nothing resets it.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import Any
 from lagbench.core.keda.object.scaled_object_spec import KIND
 from lagbench.core.policy.admission.api_server import Admission, FieldValidation, admit
 from lagbench.core.policy.admission.webhook import ClusterView, target_type
-from tests.conformance.comparison import Comparison, read_json, report_differences
+from tests.conformance.comparison import Comparison, read_oracle, report_differences
 
 # What a recorded answer says, and the code of that rule.
 _CODES = {
@@ -38,7 +38,7 @@ _CODES = {
     "characters long": "name-too-long",
 }
 
-_MODES: Mapping[str, FieldValidation] = {"Strict": "Strict", "Ignore": "Ignore"}
+FIELD_VALIDATIONS: Mapping[str, FieldValidation] = {"Strict": "Strict", "Ignore": "Ignore"}
 
 
 @dataclass
@@ -88,7 +88,7 @@ def _answer(
     return admit(
         manifest,
         cluster,
-        field_validation=_MODES.get(row.get("field_validation") or "", "Warn"),
+        field_validation=FIELD_VALIDATIONS.get(row.get("field_validation") or "", "Warn"),
         is_dry_run=bool(row.get("dry_run")),
     )
 
@@ -117,7 +117,7 @@ def main(arguments: list[str]) -> int:
         return 2
     path = Path(arguments[0])
     try:
-        found = compare(read_json(path))
+        found = compare(read_oracle(path)["rows"])
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         sys.stderr.write(f"{path}: not readable as recorded answers: {error!r}\n")
         return 2

@@ -11,7 +11,7 @@ from pathlib import Path
 
 _FILE = Path(__file__).with_name("versions.toml")
 _BUILD = Path(__file__).with_name("binaries.py")
-_CHOSEN = "KUBERNETES"
+_CHOSEN = {"kubernetes": "KUBERNETES", "keda": "KEDA"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,16 @@ class Versions:
 
 
 def pinned() -> Versions:
-    """Return the versions of versions.toml, with the Kubernetes that the environment chooses."""
+    """Return the versions of versions.toml, with those that the environment chooses."""
     table = tomllib.loads(_FILE.read_text(encoding="utf-8"))
-    offered = table.pop("kubernetes")
-    minor = os.environ.get(_CHOSEN) or next(iter(offered))
-    if minor not in offered:
-        sys.exit(f"{_CHOSEN}={minor}: allowed: {', '.join(offered)}")
-    return Versions(**table, kubernetes=offered[minor])
+    for program, variable in _CHOSEN.items():
+        offered = table[program]
+        minor = os.environ.get(variable) or next(iter(offered))
+        if minor not in offered:
+            sys.stderr.write(f"{variable}={minor}: allowed: {', '.join(offered)}\n")
+            sys.exit(2)
+        table[program] = offered[minor]
+    return Versions(**table)
 
 
 def cache_folder() -> Path:

@@ -448,7 +448,7 @@ def test_an_object_that_the_operator_refuses_cannot_run() -> None:
     The five depend on what is running: a broker or server that is not there, a target that is not.
     """
     missed = []
-    for row in json.loads(gzip.decompress(CASES.read_bytes())):
+    for row in json.loads(gzip.decompress(CASES.read_bytes()))["rows"]:
         if not row["accepted"] or row["field_validation"] != "Strict":
             continue
         found = review_policy(row["manifest"], where=row["name"])
