@@ -14,6 +14,7 @@ from tests.unit.cli.conftest import Answer, Command
 
 from lag_scaler import kafka_process as kafka_lag_process
 from lagbench.adapters.kafka import kafka_lag as kafka_trigger
+from lagbench.adapters.kube.kube import Kube
 from lagbench.catalog.catalog import policy_file
 from lagbench.cli import explain_command
 from lagbench.cli.policy_command import CANNOT_RUN
@@ -201,6 +202,7 @@ def facts(nowhere: str, monkeypatch: pytest.MonkeyPatch) -> str:
         )
 
     monkeypatch.setattr(observed_target, "read_cluster_facts", read)
+    monkeypatch.setattr(Kube, "server_version", lambda _: "v1.38.0")
     return nowhere
 
 
@@ -217,6 +219,7 @@ def test_a_cluster_decides(check: Any, facts: str) -> None:
         "  HorizontalPodAutoscalers: none",
         "  Deployment consumer: not there",
         "  API group argoproj.io: not served",
+        "  Kubernetes: v1.38.0, followed as 1.37",
     }
     assert "LimitRanges" not in answer.out
     # Null is what was not asked, also the cluster as a whole.
