@@ -87,6 +87,7 @@ class SimulatedAutoscaler:
         self._history: HpaHistory | None = None
         self._is_hpa_active = False
         self.clocks: list[SimulatedClock] = []
+        self._syncs: SimulatedClock | None = None
         self.wish: int | None = None
         self.is_down = False  # an action has taken it away
         around, flags, spec = world.environment, policy.limits.flags, policy.spec
@@ -106,12 +107,14 @@ class SimulatedAutoscaler:
             wait = hpa_phase * period
             if around.hpa_sync_at_seconds is not None:
                 wait = (around.hpa_sync_at_seconds - world.second) % period
-            self._clock(wait, period, self._sync, is_shown=True)
+            self._syncs = self._clock(wait, period, self._sync, is_shown=True)
 
     def take_over(self, before: SimulatedAutoscaler) -> None:
         """Follow ``before``: of two ScaledObjects of one workload KEDA updates the one HPA."""
         if self._keda is not None and before._keda is not None:
             self._history = before._history
+            if self._syncs is not None and before._syncs is not None:
+                self._syncs.next_at = before._syncs.next_at
         self.is_down = before.is_down
         if self._hpa != before._hpa and self._policy.limits.flags.has_gate("HPAGeneration"):
             self._clock(0, inf, self._sync, is_shown=True)  # a changed HPA is synced at once
@@ -145,9 +148,11 @@ class SimulatedAutoscaler:
         act: Callable[[], None],
         *,
         is_shown: bool = False,
-    ) -> None:
+    ) -> SimulatedClock:
         first_at = self._world.second + after_seconds
-        self.clocks.append(SimulatedClock(first_at, period, act, is_shown))
+        clock = SimulatedClock(first_at, period, act, is_shown)
+        self.clocks.append(clock)
+        return clock
 
     def _build(self, trigger: Trigger) -> Scaler:
         """Return the trigger's scaler."""
