@@ -268,7 +268,7 @@ spec:
 def servers(path: Path, trigger: str, option: str | None) -> tuple[str, ...]:
     """Return the bootstrap servers of the file's first trigger."""
     path.write_text(f"{HEAD}  triggers:\n  - {trigger}\n")
-    (found, *_) = explain_command._read_spec(str(path), option).triggers
+    (found, *_) = explain_command._read_policy(str(path), option)[1].triggers
     assert isinstance(found.parameters, KafkaTrigger)
     return found.parameters.bootstrap_servers
 
@@ -294,7 +294,7 @@ def test_a_file_of_another_shape_is_wrong_input(text: str, tmp_path: Path) -> No
     path.write_text(text)
 
     with pytest.raises(WrongInput):
-        explain_command._read_spec(str(path), "test:9092")
+        explain_command._read_policy(str(path), "test:9092")
 
 
 class Client:
