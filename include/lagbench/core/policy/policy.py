@@ -69,11 +69,13 @@ class Policy:
         *,
         where: str,
         environment: Mapping[str, str] | None = None,
+        kubernetes: str | None = None,
     ) -> Policy:
         """Return the policy of a run folder or of a cluster, which was admitted there.
 
         :param environment: the variables of its target as far as they are known; None: not at all
             (a run fills in what they give).
+        :param kubernetes: the cluster's version, as it is followed; None: the policy's own counts.
         :raises WrongInput: KEDA or Kubernetes would not scale by it.
         """
         if manifest.get("kind") == "HorizontalPodAutoscaler":
@@ -84,7 +86,9 @@ class Policy:
         beyond = tuple(problem for problem in problems if isinstance(problem, NotSupported))
         if spec is None or len(beyond) < len(problems):
             raise problems[0]
-        limits = limits_of(spec, manifest, where=where)
+        if is_handed_over(manifest):
+            kubernetes = None
+        limits = limits_of(spec, manifest, where=where, kubernetes=kubernetes)
         if beyond and isinstance(spec, HpaSpec):
             limits = replace(limits, most_replicas=None)  # it may follow any load
         return cls(manifest, where, spec, limits, beyond)

@@ -208,9 +208,8 @@ def _hpa(
         refusals = refusal_findings(manifest, answer)
         return PolicyReview(kind, name, False, refusals, refused_by="apiserver")
     played, problems = playable_metrics(stored_hpa(manifest, version), where)
-    policy, others = Policy.read(played, where=where), list(map(_hpa_problem, problems))
-    limits = limits_of(policy.spec, played, where=where, kubernetes=version)
-    limits = replace(limits, most_replicas=policy.limits.most_replicas)
+    policy = Policy.read(played, where=where, kubernetes=version)
+    others, limits = list(map(_hpa_problem, problems)), policy.limits
     behavior = json_value(manifest)["spec"].get("behavior")
     findings = [
         *others,
