@@ -217,7 +217,7 @@ _RULES = BEHAVIOR["properties"]["scaleUp"]["properties"]
 
 _SIDE = entry({**_RULES, "policies": {**_RULES["policies"], "minItems": 1}, "tolerance": QUANTITY})
 
-_OF_BOTH = {"maxReplicas": whole(1), "scaleTargetRef": _WORKLOAD}
+_OF_BOTH = {"maxReplicas": whole(1), "minReplicas": whole(), "scaleTargetRef": _WORKLOAD}
 
 _SPECS = {
     "autoscaling/v1": {**_OF_BOTH, "targetCPUUtilizationPercentage": whole()},
@@ -244,8 +244,7 @@ def admit_hpa(manifest: Mapping[str, Any], kubernetes: str | None = None) -> Adm
     if unreadable is not None:
         return unreadable
     kubernetes = kubernetes or version_of(manifest)
-    least_replicas = 0 if has_gate("HPAScaleToZero", kubernetes) else 1
-    schema = _schema(version, least_replicas)
+    schema = _schema(version)
     unknown = unknown_of(manifest, schema)
     if unknown:
         instead = f"apiVersion: {_SERVED[-1]}, which has it"
@@ -254,13 +253,9 @@ def admit_hpa(manifest: Mapping[str, Any], kubernetes: str | None = None) -> Adm
             400, *(replace(u, instead=instead) if u.field in newer else u for u in unknown)
         )
     given = json_value({**manifest, "status": None})
-    if least_replicas and given["spec"].get("minReplicas") == 0:
-        since = f"0 from Kubernetes {GATES['HPAScaleToZero']} on, here {kubernetes}"
-        return refused(422, Refusal("schema", "spec.minReplicas", "must be at least 1", since))
     errors = [*metadata_refusals(given.get("metadata") or {}), *schema_refusals(given, schema)]
-    errors = (
-        errors or [*overflows(given, schema)] or [*_rules(stored_hpa(given, kubernetes)["spec"])]
-    )
+    errors = errors or [*overflows(given, schema)]
+    errors = errors or [*_rules(stored_hpa(given, kubernetes)["spec"], kubernetes)]
     return refused(422, *errors) if errors else Admission(201)
 
 
@@ -284,25 +279,28 @@ def stored_hpa(manifest: Mapping[str, Any], kubernetes: str | None = None) -> di
     return {**given, "apiVersion": _SERVED[-1], "spec": spec}
 
 
-def _schema(version: str, least_replicas: int) -> Schema:
-    of_spec = {**_SPECS[version], "minReplicas": whole(least_replicas)}
+def _schema(version: str) -> Schema:
     return entry(
         {
             **dict.fromkeys(("apiVersion", "kind"), text()),
             **dict.fromkeys(("metadata", "status"), anything()),
-            "spec": entry(of_spec, "maxReplicas", "scaleTargetRef"),
+            "spec": entry(_SPECS[version], "maxReplicas", "scaleTargetRef"),
         },
         "spec",
     )
 
 
-def _rules(spec: Mapping[str, Any]) -> Iterator[Refusal]:
-    """Yield the rules between fields that a spec of the right shape breaks."""
-    if spec["maxReplicas"] < spec.get("minReplicas", 1):
+def _rules(spec: Mapping[str, Any], kubernetes: str) -> Iterator[Refusal]:
+    """Yield the rules of a version that a spec of the right shape breaks."""
+    least, replicas = 1 - has_gate("HPAScaleToZero", kubernetes), spec.get("minReplicas", 1)
+    if replicas < least:
+        since = f"0 needs Kubernetes {GATES['HPAScaleToZero']} or newer, here {kubernetes}"
+        yield Refusal("schema", "spec.minReplicas", f"must be at least {least}", since)
+    if spec["maxReplicas"] < replicas:
         text = "must be at least minReplicas"
         yield Refusal("schema", "spec.maxReplicas", text)
     kinds = {metric["type"] for metric in spec.get("metrics") or ()}
-    if spec.get("minReplicas") == 0 and kinds.isdisjoint({"External", "Object"}):
+    if replicas == 0 and kinds.isdisjoint({"External", "Object"}):
         text = "must have an External or Object metric: minReplicas is 0"
         yield Refusal("schema", "spec.metrics", text)
     target, field = spec["scaleTargetRef"], "spec.scaleTargetRef.apiVersion"

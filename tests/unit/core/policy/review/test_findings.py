@@ -558,7 +558,7 @@ RESOURCE = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization
     [
         ({"scaleTargetRef": {"kind": "Deployment", "name": "w"}}, "spec.scaleTargetRef.apiVersion"),
         ({"scaleTargetRef": {**TARGET, "name": ""}}, "spec.scaleTargetRef.name"),
-        ({"minReplicas": 0}, "spec.minReplicas"),
+        ({"minReplicas": -1}, "spec.minReplicas"),
         ({"minReplicas": 4}, "spec.maxReplicas"),
         ({"maxReplicas": 3_000_000_000}, "spec.maxReplicas"),
         ({"behavior": {"scaleUp": {"policies": []}}}, "spec.behavior.scaleUp.policies"),
