@@ -56,14 +56,11 @@ def version_notes(policy: Policy) -> list[str]:
         notes.append(f"tolerance of the HPA: {sides}, {100 * usual.up:g} % before")
     for trigger in spec.triggers if isinstance(spec, ScaledObjectSpec) else ():
         read, since = trigger.parameters, GATES["HPAGeneration"]
-        if isinstance(read, ExternalTrigger) and read.is_push and _is_on(read, "syncOnStep"):
+        given = read.metadata if isinstance(read, ExternalTrigger) and read.is_push else {}
+        if go_boolean(given.get("syncOnStep", "")) is True:
             at_once = f"the HPA syncs at each step from Kubernetes {since} on"
             notes.append(f"trigger {trigger.index}: {at_once}, on its clock alone before")
     return notes
-
-
-def _is_on(trigger: ExternalTrigger, name: str) -> bool:
-    return go_boolean(trigger.metadata.get(name, "")) is True
 
 
 def explain_sampled(steps: tuple[Step, ...]) -> Explanation:

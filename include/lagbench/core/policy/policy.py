@@ -75,7 +75,8 @@ class Policy:
 
         :param environment: the variables of its target as far as they are known; None: not at all
             (a run fills in what they give).
-        :param kubernetes: the cluster's version, as it is followed; None: the policy's own counts.
+        :param kubernetes: the cluster's version, as it is followed; None, or the policy is handed
+            over to lagbench's controller: its own counts.
         :raises WrongInput: KEDA or Kubernetes would not scale by it.
         """
         if manifest.get("kind") == "HorizontalPodAutoscaler":
@@ -86,9 +87,8 @@ class Policy:
         beyond = tuple(problem for problem in problems if isinstance(problem, NotSupported))
         if spec is None or len(beyond) < len(problems):
             raise problems[0]
-        if is_handed_over(manifest):
-            kubernetes = None
-        limits = limits_of(spec, manifest, where=where, kubernetes=kubernetes)
+        version = None if is_handed_over(manifest) else kubernetes
+        limits = limits_of(spec, manifest, where=where, kubernetes=version)
         if beyond and isinstance(spec, HpaSpec):
             limits = replace(limits, most_replicas=None)  # it may follow any load
         return cls(manifest, where, spec, limits, beyond)

@@ -181,7 +181,8 @@ def limits_of(
     every = tuple(_limit_of(trigger, where) for trigger in triggers)
     threshold, rule = _lowest(every) or _annotated(manifest, where)
     flags = controller_flags(manifest, where=where)
-    flags = flags if kubernetes is None else replace(flags, kubernetes=kubernetes)
+    if kubernetes is not None:
+        flags = replace(flags, kubernetes=kubernetes)
     if isinstance(spec, HpaSpec):
         return PolicyLimits(
             floor_replicas=spec.min_replicas,

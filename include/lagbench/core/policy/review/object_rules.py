@@ -160,8 +160,8 @@ def version_findings(manifest: Mapping[str, Any], known_objects: KnownObjects) -
     """Yield what the annotation of a version is for, and a cluster of another version."""
     named = controller_flags(manifest, where="policy").kubernetes
     if named is not None:
-        here = known_objects.kubernetes
-        key = "kubernetes-version" if here in (None, named) else "kubernetes-differs"
+        here = known_objects.version_for(manifest)
+        key = "kubernetes-version" if here == named else "kubernetes-differs"
         yield found(key, f"metadata.annotations.{KUBERNETES_ANNOTATION}", named, here=here)
 
 

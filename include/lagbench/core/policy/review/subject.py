@@ -16,7 +16,7 @@ from lagbench.core.hpa.hpa_sync import (
     record_change,
     start_history,
 )
-from lagbench.core.keda.loop.keda_hpa import build_hpa
+from lagbench.core.keda.loop.keda_hpa import build_hpa, is_handed_over
 from lagbench.core.keda.loop.scalers import MetricSpec
 from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
 from lagbench.core.kubernetes_values import NS_PER_SECOND
@@ -70,7 +70,9 @@ class KnownObjects:
 
     def version_for(self, manifest: Mapping[str, Any]) -> str:
         """Return the version of Kubernetes that is followed for a policy."""
-        return version_of(manifest) if self.kubernetes is None else self.kubernetes
+        if self.kubernetes is None or is_handed_over(manifest):
+            return version_of(manifest)
+        return self.kubernetes
 
 
 @dataclass(frozen=True)
