@@ -348,7 +348,7 @@ def require_kubernetes(policy: Policy, git_version: str | None = None) -> None:
     gate = "HPAConfigurableTolerance"
     manifest, version = policy.manifest, policy.limits.flags.version
     is_handed = isinstance(policy.spec, ScaledObjectSpec) and is_handed_over(manifest)
-    here = f'here {version} (annotation {KUBERNETES_ANNOTATION}: "{GATES[gate]}")'
+    here = f'followed here is {version} (the annotation {KUBERNETES_ANNOTATION}: "{GATES[gate]}")'
     if git_version is not None and not is_handed:
         named, version = policy.limits.flags.kubernetes, followed_version(git_version)
         here = f"the cluster has {git_version}"
