@@ -87,8 +87,9 @@ class Policy:
         beyond = tuple(problem for problem in problems if isinstance(problem, NotSupported))
         if spec is None or len(beyond) < len(problems):
             raise problems[0]
-        version = None if is_handed_over(manifest) else kubernetes
-        limits = limits_of(spec, manifest, where=where, kubernetes=version)
+        if kubernetes is not None and is_handed_over(manifest):
+            kubernetes = None
+        limits = limits_of(spec, manifest, where=where, kubernetes=kubernetes)
         if beyond and isinstance(spec, HpaSpec):
             limits = replace(limits, most_replicas=None)  # it may follow any load
         return cls(manifest, where, spec, limits, beyond)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lagbench.core.hpa.controller_flags import GATES
+from lagbench.core.hpa.controller_flags import GATES, version_of
 from lagbench.core.hpa.hpa_object import HpaSpec
 from lagbench.core.keda.object.scaled_object import read_scaled_object
 from lagbench.core.keda.triggers.trigger_parameters import NotSupported, TriggerRefused
@@ -202,7 +202,7 @@ def _problem(problem: WrongInput) -> Finding:
 def _hpa(
     manifest: Mapping[str, Any], where: str, around: KnownObjects, context: PolicyContext
 ) -> PolicyReview:
-    version = around.version_for(manifest)
+    version = around.kubernetes or version_of(manifest)
     kind, name, answer = "HorizontalPodAutoscaler", name_of(manifest), admit_hpa(manifest, version)
     if not answer.is_accepted:
         refusals = refusal_findings(manifest, answer)
