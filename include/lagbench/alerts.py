@@ -189,11 +189,11 @@ def rules_of_policy(
     """
     checked = Policy.load(manifest, where=where, environment=environment)
     manifest, spec = checked.manifest, checked.spec
-    flags = checked.limits.flags
+    flags, tolerated = checked.limits.flags, checked.limits.tolerances.up
     if isinstance(spec, HpaSpec):
         metadata = manifest.get("metadata") or {}
         namespace, name = str(metadata.get("namespace") or "default"), str(metadata.get("name"))
-        scaled = _scaled(namespace, None, name, spec.max_replicas, flags.tolerance_in_force)
+        scaled = _scaled(namespace, None, name, spec.max_replicas, tolerated)
         return _rules([], replace(scaled, stand_in="A plain HPA has no fallback."))
     refuse_broken_triggers(checked)
     behavior = parse_behavior(spec.behavior, where=where, field="behavior")
@@ -211,9 +211,7 @@ def rules_of_policy(
         )
     elif spec.fallback is not None:
         stand_in = "The policy has a fallback that KEDA ignores."
-    scaled = _scaled(
-        spec.namespace, spec.name, spec.hpa_name, spec.max_replica_count, flags.tolerance_in_force
-    )
+    scaled = _scaled(spec.namespace, spec.name, spec.hpa_name, spec.max_replica_count, tolerated)
     scaled = replace(
         scaled,
         climb_seconds=max(climb, _SHORTEST_WAIT_SECONDS),

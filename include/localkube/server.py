@@ -65,7 +65,7 @@ class ServerSettings:
     port: int = 0
     stop_limit_seconds: float = 60.0
     kinds: tuple[Resource, ...] = ()
-    """Custom kinds, with what a cluster has in admission webhooks."""
+    """Custom kinds, with what a cluster has in admission webhooks, and built-in ones in place."""
     pod_environment: Mapping[str, str] | None = None
     """Every pod inherits it; None: the harmless part of this process's environment."""
     forked: tuple[str, ...] = ()
@@ -137,7 +137,7 @@ class ControlPlane:
             registry.create(NAMESPACE, {"metadata": {"name": name}}, "")
         self.services = ServiceForwarder(registry, ports)
         self.api = ApiServer(
-            kinds=(*BUILT_IN, *settings.kinds),
+            kinds=tuple({kind: kind for kind in (*BUILT_IN, *settings.kinds)}.values()),
             registry=registry,
             deletion=deletion,
             watches=Watches(store),

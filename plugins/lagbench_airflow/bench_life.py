@@ -21,6 +21,7 @@ from lagbench.adapters.runs.topic_copies import keep_evidence
 from lagbench.core.cluster.lease import longest_run_seconds
 from lagbench.core.cluster.policy_manifest import rights_of_run
 from lagbench.core.cluster.spark_connection import SparkPlace
+from lagbench.core.policy.policy import require_kubernetes
 from lagbench.core.scenario.run_names import AUTOSCALER_DEPLOYMENT, AUTOSCALER_NAMESPACE, NAMESPACE
 from lagbench.embedded import bench
 from lagbench.errors import NotReady
@@ -66,6 +67,9 @@ def bring_bench_up(say: Say, *, cell: CellRun | None) -> dict[str, Any]:
             kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         else:
             groups = () if cell is None else cell.groups
+            swapped_in = [policy for one in groups for policy in one.swapped.values()]
+            for policy in (*(one.policy for one in groups), *swapped_in):
+                require_kubernetes(policy, version)
             policies = [one.policy.manifest for one in groups]
             kinds = {one.scenario.consumer.kind for one in groups}
             rights = rights_of_run(settings_of_cluster(), policies, kinds)
@@ -75,7 +79,7 @@ def bring_bench_up(say: Say, *, cell: CellRun | None) -> dict[str, Any]:
                 holder=lease_holder(),
                 has_second_group=len(groups) > 1,
                 has_actions=cell is None or bool(cell.scenario.actions),
-                policies=[*policies, *(p.manifest for one in groups for p in one.swapped.values())],
+                policies=[*policies, *(policy.manifest for policy in swapped_in)],
             )
             ready_namespace(kube)
         admin.check_reachable()

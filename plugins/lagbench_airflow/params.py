@@ -33,6 +33,7 @@ from lagbench.catalog.catalog_files import (
 from lagbench.catalog.experiments import load_experiment
 from lagbench.catalog.strict_yaml import read_bytes
 from lagbench.core.compare.cell_identity import content_digest, policies_digest
+from lagbench.core.policy.policy import Policy
 from lagbench.core.scenario.actions import Balancer
 from lagbench.core.scenario.conf_limits import (
     FIELDS_VARIABLE,
@@ -49,7 +50,7 @@ from lagbench.orchestrator.sealed_conf import SEALED, read_sealed
 from lagbench.orchestrator.target import require_playable
 from lagbench.results.run_prediction import predict_run
 from lagbench_airflow.hooks import target
-from lagbench_airflow.hooks.kube import settings_of_cluster
+from lagbench_airflow.hooks.kube import cluster_version, settings_of_cluster
 
 FIRST_SCENARIO, NIGHTLY_SCENARIO = "hello", "quick_spike"
 
@@ -289,6 +290,11 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
         "target": content_digest(target.target_name()),
     }
     folders = [folder] if cell.second is None else [folder, folder.make_second()]
+    version = None if is_embedded else cluster_version()
+
+    def predicted_as(policy: Policy) -> Policy:
+        return Policy.read(policy.manifest, where=policy.where, kubernetes=version)
+
     created_at = time.time_ns()
     tail = tail_of(cell.scenario, started_replicas=cell.policy.limits.started_replicas)
     for group, place in zip(cell.groups, folders, strict=True):
@@ -308,8 +314,10 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
             place.update_manifest(**{RUN_TAIL_FIELD: None if tail is None else asdict(tail)})
         for number, swapped in group.swapped.items():
             place.write_text(place.swapped_policy(number), swapped.text)
-        swapped_policies = {number: one.policy for number, one in group.swapped.items()}
-        predict_run(place, group.scenario, group.policy, swapped_policies)
+        swapped_policies = {
+            number: predicted_as(one.policy) for number, one in group.swapped.items()
+        }
+        predict_run(place, group.scenario, predicted_as(group.policy), swapped_policies)
     return {
         "run_id": run_id,
         "run_folder": str(folder.path),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from lagbench.core.hpa.controller_flags import Tolerances
 from lagbench.core.hpa.hpa_metrics import Proposal, propose_external_average, propose_external_value
 from lagbench.core.hpa.hpa_object import HpaSpec, parse_hpa
 from lagbench.core.hpa.hpa_sync import (
@@ -86,17 +87,18 @@ def _proposal(
 ) -> Proposal | None:
     if not wants_metrics(spec, tick["specReplicas"]):
         return None
+    tolerances = Tolerances(settings.tolerance, settings.tolerance)
     values, target = [tick["metricMilli"]], scenario["targetMilli"]
     if scenario["targetType"] == "AverageValue":
         return propose_external_average(
-            values, target, status_replicas=tick["statusReplicas"], tolerance=settings.tolerance
+            values, target, status_replicas=tick["statusReplicas"], tolerances=tolerances
         )
     return propose_external_value(
         values,
         target,
         spec_replicas=tick["specReplicas"],
         ready_pods=tick["readyPods"],
-        tolerance=settings.tolerance,
+        tolerances=tolerances,
     )
 
 

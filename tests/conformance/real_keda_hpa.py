@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Any
 
+from lagbench.core.hpa.controller_flags import Tolerances
 from lagbench.core.hpa.hpa_metrics import (
     MetricFailure,
     PodState,
@@ -89,7 +90,7 @@ class ReplayedHpa:
             spec_replicas=target.spec_replicas,
             status_replicas=target.status_replicas,
             count_ready_pods=lambda: target.ready_pods,
-            tolerance=_SETTINGS.tolerance,
+            tolerances=Tolerances(),
         )
 
     def _propose_resource(
@@ -112,7 +113,7 @@ class ReplayedHpa:
             pods,
             {pod.name: PodUsage(milli, now_ns, _WINDOW_NS) for pod in pods},
             spec_replicas=target.spec_replicas,
-            tolerance=_SETTINGS.tolerance,
+            tolerances=Tolerances(),
             now_ns=now_ns,
         )
 

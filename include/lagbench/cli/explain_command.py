@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
     from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
     from lagbench.core.policy.explained_steps import Explanation
+    from lagbench.core.policy.policy import Policy
 
 _ASK_SECONDS = 10.0
 """A broker that was just started has no coordinator for the group yet."""
@@ -61,9 +62,9 @@ def explain(
     from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
     from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
     from lagbench.core.keda.triggers.trigger_types import ExternalTrigger
-    from lagbench.core.policy.explained_steps import explain_sampled
+    from lagbench.core.policy.explained_steps import explain_sampled, version_notes
 
-    spec = _read_spec(scaled_object, bootstrap_servers)
+    policy, spec = _read_policy(scaled_object, bootstrap_servers)
     if trigger is not None and trigger >= len(spec.triggers):
         refuse("--trigger", trigger, f"0 to {len(spec.triggers) - 1}", where=scaled_object)
     found: list[tuple[Trigger, Explanation | None]] = []
@@ -85,11 +86,9 @@ def explain(
         if not as_json:
             _print(Terminal(), spec, item, explained)
     if as_json:
-        print_json(_document(spec, found))
-    elif spec.modifiers is not None:
-        target = f"the HPA compares the formula's result with its target {spec.modifiers.target}"
-        text = f"{target}: the step replicas of a trigger does not apply"
-        Terminal().print(text, style="dim")
+        print_json({**_document(spec, found), "versions": version_notes(policy)})
+    else:
+        _print_notes(Terminal(), spec, version_notes(policy))
     return ExitCode.PASS
 
 
@@ -117,6 +116,15 @@ def _print(
     console.table(of_a_step, steps, folded=of_a_step)
 
 
+def _print_notes(console: Terminal, spec: ScaledObjectSpec, notes: Sequence[str]) -> None:
+    if spec.modifiers is not None:
+        target = f"the HPA compares the formula's result with its target {spec.modifiers.target}"
+        text = f"{target}: the step replicas of a trigger does not apply"
+        console.print(text, style="dim")
+    for note in notes:
+        console.print(note, style="dim")
+
+
 def _document(
     spec: ScaledObjectSpec, found: Sequence[tuple[Trigger, Explanation | None]]
 ) -> dict[str, Any]:
@@ -134,7 +142,7 @@ def _document(
     return {"name": spec.name, "formula": formula, "triggers": triggers}
 
 
-def _read_spec(name: str, bootstrap_servers: str | None) -> ScaledObjectSpec:
+def _read_policy(name: str, bootstrap_servers: str | None) -> tuple[Policy, ScaledObjectSpec]:
     from lagbench.catalog.catalog import read_objects
     from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
     from lagbench.core.keda.triggers.trigger_authentication import is_unknown
@@ -169,7 +177,7 @@ def _read_spec(name: str, bootstrap_servers: str | None) -> ScaledObjectSpec:
                 field = f"spec.triggers[{index}].metadata.{key}"
                 refuse(field, variable, allowed, where=where)
     refuse_broken_triggers(checked)
-    return spec
+    return checked, spec
 
 
 def _environment(servers: Sequence[str], named: str | None) -> Mapping[str, str]:

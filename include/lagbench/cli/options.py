@@ -78,6 +78,15 @@ def asked_cell(
     return checked_cell(scenario, policy=policy, overrides=overrides), overrides
 
 
+def played(cell: Cell) -> Cell:
+    """Return a cell whose policies need no newer Kubernetes than the one that they name."""
+    from lagbench.core.policy.policy import require_kubernetes
+
+    for _, policy in cell.policies:
+        require_kubernetes(policy)
+    return cell
+
+
 def conf_of(
     name: str, scenario: str, policy: str | None, overrides: dict[str, str]
 ) -> dict[str, Any]:

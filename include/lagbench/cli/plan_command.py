@@ -20,6 +20,7 @@ from lagbench.cli.options import (
     StartOption,
     asked_cell,
     environment_at,
+    played,
 )
 from lagbench.cli.terminal import Terminal, print_json
 from lagbench.errors import ExitCode
@@ -52,7 +53,7 @@ def plan(
     from lagbench.cli.rehearsal import predicted_run
     from lagbench.core.simulation.plan import cannot_carry, disk_bytes, plan_cell
 
-    cell, _ = asked_cell(scenario, policy, seed, settings)
+    cell = played(asked_cell(scenario, policy, seed, settings)[0])
     plans = [plan_cell(group.scenario, group.policy) for group in cell.groups]
     predictions = [predicted_run(group, around=environment_at(start)) for group in cell.groups]
     root = runs_root()

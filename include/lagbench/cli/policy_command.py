@@ -266,11 +266,16 @@ def print_review(
 
 def _fact_lines(facts: ClusterFacts) -> list[str]:
     """Return the facts that the review takes from the cluster; all others are from the file."""
+    from lagbench.core.hpa.controller_flags import followed_version
+
     shown = facts.as_dict()
     what = "; the rest is from the file:"
     if facts.scaled_objects is None:
         what = ": nothing, the file has no ScaledObject"
     lines = [f"read from {facts.source}, namespace {facts.namespace}{what}"]
+    if facts.kubernetes is not None:
+        followed = followed_version(facts.kubernetes)
+        lines.append(f"  Kubernetes: {facts.kubernetes}, followed as {followed}")
     for title, key in _LISTS:
         if (names := shown[key]) is not None:
             more = len(names) - _MOST_NAMES

@@ -170,9 +170,16 @@ def _on_cluster(
 ) -> Rehearse:
     """Check the cluster for all cells; it stays noted until it is known to be clean."""
     from lagbench.adapters.runs.run_folder import runs_root
+    from lagbench.core.hpa.controller_flags import followed_version
+    from lagbench.core.policy.policy import require_kubernetes
     from lagbench.orchestrator.opened_clusters import ClusterNote, has_removed_workloads
 
+    version = cluster.kubernetes()
+    if followed_version(version) not in version:
+        console.warn(f"Kubernetes {version} is followed as {followed_version(version)}")
     for cell in cells:
+        for _, policy in cell.policies:
+            require_kubernetes(policy, version)
         cluster.check(
             [policy.manifest for _, policy in cell.policies],
             {group.scenario.consumer.kind for group in cell.groups},

@@ -16,6 +16,7 @@ from lagbench.cli.options import (
     StartOption,
     environment_at,
     number,
+    played,
     refuse,
 )
 from lagbench.cli.terminal import Terminal, print_json
@@ -85,7 +86,7 @@ def simulate(
     cells, unfit = list[Cell](), list[tuple[str | None, WrongInput]]()
     for name in names:
         try:
-            cells.append(checked_cell(scenario, policy=name, overrides=overrides))
+            cells.append(played(checked_cell(scenario, policy=name, overrides=overrides)))
         except WrongInput as error:
             if name is not None and len(names) > 1:
                 load_policy(name)  # one that cannot be read at all is refused

@@ -27,6 +27,12 @@ _SUFFIX_FACTOR = {
 
 def parse_milli(text: str | float, *, where: str, field: str) -> int:
     """Return a quantity ("10", "250m", "1.5Gi") in thousandths; finer parts round up."""
+    value = parse_quantity(text, where=where, field=field)
+    return int((value * 1000).to_integral_value(rounding=ROUND_CEILING))
+
+
+def parse_quantity(text: str | float, *, where: str, field: str) -> Decimal:
+    """Return a quantity ("10", "250m", "1.5Gi") as a number."""
     match = _NOTATION.fullmatch(str(text))
     if match is None:
         allowed = "a Kubernetes quantity such as 10, 250m or 1.5Gi"
@@ -34,8 +40,7 @@ def parse_milli(text: str | float, *, where: str, field: str) -> int:
     number, suffix = Decimal(match["number"]), match["suffix"]
     # "E" alone is exa; "e3" and "E3" are exponents.
     factor = _SUFFIX_FACTOR.get(suffix)
-    value = number * factor if factor is not None else number.scaleb(int(suffix[1:]))
-    return int((value * 1000).to_integral_value(rounding=ROUND_CEILING))
+    return number * factor if factor is not None else number.scaleb(int(suffix[1:]))
 
 
 def format_milli(milli: int) -> str:

@@ -6,9 +6,16 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 
+from lagbench.core.hpa.controller_flags import has_gate, version_of
 from lagbench.core.keda.object.scaled_object_spec import API_VERSION, DEFAULT_MAX_REPLICAS, KIND
-from lagbench.core.policy.admission.api_server import Admission, admit, stored_form
+from lagbench.core.policy.admission.api_server import (
+    Admission,
+    admit,
+    stored_form,
+    stored_hpa,
+)
 from lagbench.core.policy.admission.webhook import ClusterView, target_type
 from localkube.kinds import (
     AUTOSCALER,
@@ -18,7 +25,7 @@ from localkube.kinds import (
     Select,
     custom_kind,
 )
-from localkube.kube_objects import ApiError, KubeObject, Write, field_at, scale_target
+from localkube.kube_objects import ApiError, JsonObject, KubeObject, Write, field_at, scale_target
 from localkube.server import main
 from pod_program.shown import looks_secret
 
@@ -67,6 +74,22 @@ def admit_scaled_object(obj: KubeObject, write: Write, select: Select) -> None:
     stored = stored_form(obj)
     obj.clear()
     obj.update(stored)
+
+
+def autoscaler_faults(autoscaler: JsonObject) -> list[tuple[str, str]]:
+    """Check an HPA as the API server of the version that it names does."""
+    spec = autoscaler["spec"]
+    may_be_zero = has_gate("HPAScaleToZero", version_of(autoscaler)) and any(
+        metric.get("type") in ("External", "Object") for metric in spec["metrics"]
+    )
+    if may_be_zero and spec["minReplicas"] == 0:
+        autoscaler = {**autoscaler, "spec": {**spec, "minReplicas": 1}}
+    return AUTOSCALER.find_faults(autoscaler)
+
+
+def admit_autoscaler(obj: KubeObject, _write: Write, _select: Select) -> None:
+    """Drop of an HPA what the API server of the version that it names drops."""
+    obj["spec"] = stored_hpa(obj)["spec"]
 
 
 def _view(obj: KubeObject, select: Select) -> ClusterView:
@@ -120,6 +143,7 @@ SCALED_OBJECT = custom_kind(
     ),
 )
 KINDS = (
+    replace(AUTOSCALER, find_faults=autoscaler_faults, admit=admit_autoscaler),
     SCALED_OBJECT,
     custom_kind(API_VERSION, "TriggerAuthentication", "triggerauthentications", "ta"),
     custom_kind(

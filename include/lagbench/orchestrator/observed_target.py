@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from lagbench.core.cluster.cluster_settings import EMBEDDED
 from lagbench.core.measures.model import Fidelity
 from lagbench.core.object_meta import LAST_APPLIED
 from lagbench.core.policy.policy import POLICY_VERSIONS
-from lagbench.core.policy.review.cluster_facts import ClusterFacts
+from lagbench.core.policy.review.cluster_facts import ClusterFacts, PolicyDocuments
 from lagbench.core.scenario.run_names import NAMESPACE
 from lagbench.core.scenario.scenario import Workload
 from lagbench.core.workload_state import selector_string
@@ -78,7 +78,10 @@ def target_facts(name: str, settings_file: Path | None, documents: Sequence[Any]
 def _facts(kube: Kube, documents: Sequence[Any], source: str) -> ClusterFacts:
     """Read facts; the embedded bench serves few kinds, so one that lacks says nothing."""
     discovery, knows_kinds = ApiDiscovery(kube.api_client), source != EMBEDDED
-    return read_cluster_facts(kube, discovery, documents, source=source, knows_kinds=knows_kinds)
+    facts = read_cluster_facts(kube, discovery, documents, source=source, knows_kinds=knows_kinds)
+    if not knows_kinds or not PolicyDocuments(documents, kube.namespace).has_policies:
+        return facts  # on the embedded bench each policy names the version that it is scaled by
+    return replace(facts, kubernetes=kube.server_version())
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,11 @@ from lagbench.core.cluster.policy_manifest import (
     rights_of_run,
 )
 from lagbench.core.kubernetes_values import NS_PER_SECOND, format_instant, token_end_seconds
-from lagbench.core.policy.policy import require_kafka_log_in, require_own_controller
+from lagbench.core.policy.policy import (
+    require_kafka_log_in,
+    require_kubernetes,
+    require_own_controller,
+)
 from lagbench.core.scenario.consumer_kinds import KindName
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.scenario.scenario import Scenario
@@ -136,6 +140,11 @@ class ClusterTarget:
             ready_namespace(kube)
         with self._open_admin() as admin:
             admin.check_reachable()
+
+    def kubernetes(self) -> str:
+        """Return the version of the API server."""
+        with self.open_kube() as kube:
+            return kube.server_version()
 
     def require_log_in(self, *, for_seconds: float = 0.0) -> None:
         """Reject a token that ends within ``for_seconds``: no verdict, no clean-up after it."""
@@ -296,6 +305,8 @@ def require_playable(cell: Cell, cluster: ClusterSettings | None, state_dir: Pat
     require_known_hpa(cell.scenario, is_embedded=cluster is None)
     for name, policy in cell.policies:
         require_own_controller(policy, where=name, is_embedded=cluster is None)
+        if cluster is None:
+            require_kubernetes(policy)
     on = bench.kafka_settings(state_dir) if cluster is None else cluster
     require_own_consumer(cell.scenario, on=on)
     if cluster is None:

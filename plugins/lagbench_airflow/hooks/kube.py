@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from lagbench import project
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.kube_client import OUTAGE_SECONDS, patient_retries
 from lagbench.core.cluster.cluster_settings import ClusterSettings, cluster_settings
+from lagbench.core.hpa.controller_flags import followed_version
 from lagbench.errors import NotReady
 from lagbench_airflow.hooks.kafka import connection
 
@@ -35,6 +37,15 @@ def open_kube(
     extra = _extra(kubernetes_conn_id)
     namespace = settings_of_cluster(kubernetes_conn_id).namespace
     return Kube(_log_in(kubernetes_conn_id, extra, patience_seconds), namespace=namespace)
+
+
+def cluster_version() -> str | None:
+    """Return the cluster's version as it is followed; None: it does not answer now."""
+    try:
+        with closing(open_kube()) as kube:
+            return followed_version(kube.server_version())
+    except NotReady:
+        return None  # the run's first task says so
 
 
 def _log_in(conn_id: str, extra: Mapping[str, object], patience_seconds: float) -> ApiClient:

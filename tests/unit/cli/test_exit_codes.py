@@ -13,6 +13,7 @@ import pytest
 from tests.fakes.nights import rehearse, write_night
 from tests.unit.cli.conftest import Command
 
+from lagbench.catalog.catalog import policy_file
 from lagbench.cli import app, machine_faults
 from lagbench.errors import ExitCode
 from lagbench.results.compared_runs import pinned_baselines
@@ -69,6 +70,22 @@ def test_wrong_input_starts_nothing(lagbench: Command, arguments: str, named: st
     assert answer.code == ExitCode.WRONG_INPUT
     assert named in answer.text
     assert "Traceback" not in answer.text
+    assert not lagbench.home.exists()
+
+
+@pytest.mark.parametrize("verb", ["run", "plan", "simulate"])
+def test_a_policy_that_needs_a_newer_kubernetes_starts_nothing(
+    lagbench: Command, tmp_path: Path, verb: str
+) -> None:
+    """1.34 drops a tolerance: nothing that was predicted or rehearsed would hold."""
+    text = policy_file("lab-eleven-tolerance").read_text()
+    (tmp_path / "mine.yaml").write_text(
+        text.replace('lagbench.io/kubernetes: "1.37"', "team: mine")
+    )
+    answer = lagbench(verb, "lab_spike", "--policy", str(tmp_path / "mine.yaml"))
+
+    assert answer.code == ExitCode.WRONG_INPUT
+    assert "scaleUp.tolerance" in answer.text
     assert not lagbench.home.exists()
 
 

@@ -14,6 +14,7 @@ from tests.unit.cli.conftest import Answer, Command
 
 from lag_scaler import kafka_process as kafka_lag_process
 from lagbench.adapters.kafka import kafka_lag as kafka_trigger
+from lagbench.adapters.kube.kube import Kube
 from lagbench.catalog.catalog import policy_file
 from lagbench.cli import explain_command
 from lagbench.cli.policy_command import CANNOT_RUN
@@ -201,6 +202,7 @@ def facts(nowhere: str, monkeypatch: pytest.MonkeyPatch) -> str:
         )
 
     monkeypatch.setattr(observed_target, "read_cluster_facts", read)
+    monkeypatch.setattr(Kube, "server_version", lambda _: "v1.38.0")
     return nowhere
 
 
@@ -217,6 +219,7 @@ def test_a_cluster_decides(check: Any, facts: str) -> None:
         "  HorizontalPodAutoscalers: none",
         "  Deployment consumer: not there",
         "  API group argoproj.io: not served",
+        "  Kubernetes: v1.38.0, followed as 1.37",
     }
     assert "LimitRanges" not in answer.out
     # Null is what was not asked, also the cluster as a whole.
@@ -265,7 +268,7 @@ spec:
 def servers(path: Path, trigger: str, option: str | None) -> tuple[str, ...]:
     """Return the bootstrap servers of the file's first trigger."""
     path.write_text(f"{HEAD}  triggers:\n  - {trigger}\n")
-    (found, *_) = explain_command._read_spec(str(path), option).triggers
+    (found, *_) = explain_command._read_policy(str(path), option)[1].triggers
     assert isinstance(found.parameters, KafkaTrigger)
     return found.parameters.bootstrap_servers
 
@@ -291,7 +294,7 @@ def test_a_file_of_another_shape_is_wrong_input(text: str, tmp_path: Path) -> No
     path.write_text(text)
 
     with pytest.raises(WrongInput):
-        explain_command._read_spec(str(path), "test:9092")
+        explain_command._read_policy(str(path), "test:9092")
 
 
 class Client:

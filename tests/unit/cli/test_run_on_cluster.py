@@ -154,6 +154,28 @@ def test_airflow_does_not_start_beside_a_run(lagbench: Command) -> None:
     assert started == []
 
 
+@pytest.mark.parametrize(
+    ("version", "policy", "code", "said"),
+    [
+        ("v1.37.2", "lab-hysteresis-1-37", ExitCode.PASS, ""),
+        ("v1.38.0", "lab-hysteresis-1-37", ExitCode.PASS, "v1.38.0 is followed as 1.37"),
+        ("v1.36.1", "lab-hysteresis-1-37", ExitCode.WRONG_INPUT, "lagbench.io/kubernetes"),
+        ("v1.34.4", "lab-hysteresis", ExitCode.PASS, ""),
+    ],
+)
+def test_the_version_of_a_cluster_decides(
+    home: Home, version: str, policy: str, code: int, said: str
+) -> None:
+    """A policy for another one is refused before Airflow starts."""
+    home.lagbench.monkeypatch.setattr(Kube, "server_version", lambda _: version)
+    followed: list[Any] = []
+    home.lagbench.monkeypatch.setattr(rehearsal, "follow", lambda *_, **__: followed.append(1))
+    answer = home.lagbench("run", "quick_spike", "--policy", policy)
+
+    assert (answer.code, bool(followed)) == (code, code == ExitCode.PASS)
+    assert said in answer.text
+
+
 @pytest.fixture
 def touched(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Keep what would be asked of a cluster's API server, and what would be cleaned up."""

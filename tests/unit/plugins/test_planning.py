@@ -71,6 +71,7 @@ def on_target(monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any]) -> None:
     """Let the Kubernetes connection have that extra."""
     monkeypatch.setattr(targets, "is_embedded", lambda: extra == EMBEDDED)
     monkeypatch.setattr(targets, "connection", lambda *_: SimpleNamespace(extra_dejson=extra))
+    monkeypatch.setattr(planning, "cluster_version", lambda: "1.37")
 
 
 @pytest.fixture

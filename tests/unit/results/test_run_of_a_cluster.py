@@ -19,6 +19,7 @@ from lagbench.core.telemetry.records_of_recorder import (
     ReplicasChanged,
 )
 from lagbench.results.measure_run import judge_run, measure_run
+from lagbench.results.read_run import read_policy
 
 SECOND, MILLISECOND = 1_000_000_000, 1_000_000
 
@@ -33,6 +34,17 @@ def on_cluster(content: RunContent) -> RunContent:
         key=lambda record: record.at,
     )
     return content
+
+
+@pytest.mark.parametrize(("fidelity", "version"), [("kubernetes", "1.37"), ("processes", None)])
+def test_a_run_is_read_by_the_version_of_its_cluster(
+    tmp_path: Path, fidelity: str, version: str | None
+) -> None:
+    """Localkube has a version, too, but each policy names the one that it is scaled by."""
+    content = quick_spike_run()
+    content.manifest |= {"fidelity": fidelity, "cluster": {"kubernetes": "v1.37.2"}}
+
+    assert read_policy(content.write(tmp_path)).limits.flags.kubernetes == version
 
 
 def as_reported(record: Any) -> list[Record]:

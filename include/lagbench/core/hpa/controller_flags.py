@@ -8,15 +8,19 @@ cluster does not let its users set them. lagbench's own controller reads them fr
 * ``lagbench.io/kubernetes: "1.37"``: the version whose controller is followed.
 
 KEDA copies the annotations of a ScaledObject to its HPA.
+
+A cluster has a version of its own. ``GATES`` says what the versions differ in.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lagbench.core.hpa.hpa_object import HpaBehavior
 from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS, HPA_TOLERANCE
 from lagbench.errors import WrongInput
 
@@ -29,11 +33,38 @@ KUBERNETES_ANNOTATION = "lagbench.io/kubernetes"
 KUBERNETES_VERSIONS = ("1.34", "1.35", "1.36", "1.37")
 """The first is followed where nothing names another."""
 
-GATES = {"HPAGeneration": "1.37"}
-"""The version from which a gate of the HPA's controller is on by default."""
+GATES = {"HPAConfigurableTolerance": "1.35", "HPAGeneration": "1.37", "HPAScaleToZero": "1.37"}
+"""The version from which a gate of the HPA is on by default."""
 
 SYNCS_OF_A_PERIOD = (1, 3, 5, 15)
 """Divisors of Kubernetes' 15 s, so that a sync every 15 s stays one, and a run's phase is known."""
+
+
+def followed_version(git_version: str) -> str:
+    """Return the version by which an API server's ``v1.36.2`` is followed: the nearest known."""
+    found = re.match(r"v?(\d+)\.(\d+)", git_version)
+    if found is None:
+        return KUBERNETES_VERSIONS[0]
+    major, minor = map(int, found.groups())
+    known = [int(version.partition(".")[2]) for version in KUBERNETES_VERSIONS]
+    return f"1.{min(max(minor if major == 1 else math.inf, known[0]), known[-1])}"
+
+
+def has_gate(name: str, version: str) -> bool:
+    """Return whether a gate of ``GATES`` is on by default in a followed version."""
+    return KUBERNETES_VERSIONS.index(version) >= KUBERNETES_VERSIONS.index(GATES[name])
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerances:
+    """The parts of the target, above and below it, within which nothing changes."""
+
+    up: float = HPA_TOLERANCE
+    down: float = HPA_TOLERANCE
+
+    def is_within(self, ratio: float) -> bool:
+        """Return whether a usage ratio is so near to one that nothing should change."""
+        return 1.0 - self.down <= ratio <= 1.0 + self.up
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,30 +75,39 @@ class ControllerFlags:
     tolerance: float | None = None
     kubernetes: str | None = None
 
+    @property
+    def version(self) -> str:
+        """Return the version that is followed."""
+        return self.kubernetes or KUBERNETES_VERSIONS[0]
+
     def has_gate(self, name: str) -> bool:
         """Return whether a gate of ``GATES`` is on in the version that is followed."""
-        versions = KUBERNETES_VERSIONS
-        return versions.index(self.kubernetes or versions[0]) >= versions.index(GATES[name])
+        return has_gate(name, self.version)
 
     @property
     def sync_seconds_in_force(self) -> float:
         """Return the time between two syncs, that of Kubernetes if the object sets none."""
         return float(HPA_SYNC_SECONDS) if self.sync_seconds is None else self.sync_seconds
 
-    @property
-    def tolerance_in_force(self) -> float:
-        """Return the tolerance, that of Kubernetes if the object sets none."""
-        return HPA_TOLERANCE if self.tolerance is None else self.tolerance
+    def tolerances(
+        self, behavior: HpaBehavior | None, controllers: float = HPA_TOLERANCE
+    ) -> Tolerances:
+        """Return the tolerances of an HPA with this behavior; ``controllers``: without a flag.
+
+        Those of ``behavior`` count unless a version is named that drops them: an older API server
+        stores none, and a run is refused there.
+        """
+        usual = controllers if self.tolerance is None else self.tolerance
+        is_older = self.kubernetes is not None and not self.has_gate("HPAConfigurableTolerance")
+        if behavior is None or is_older:
+            return Tolerances(usual, usual)
+        up, down = behavior.scale_up.tolerance, behavior.scale_down.tolerance
+        return Tolerances(usual if up is None else up, usual if down is None else down)
 
     @property
     def are_set(self) -> bool:
         """Return whether the object sets any."""
         return self != ControllerFlags()
-
-
-def is_within_tolerance(ratio: float, tolerance: float) -> bool:
-    """Return whether a usage ratio is so near to one that nothing should change."""
-    return 1.0 - tolerance <= ratio <= 1.0 + tolerance
 
 
 def controller_flags(manifest: Mapping[str, Any], *, where: str) -> ControllerFlags:
@@ -91,6 +131,14 @@ def controller_flags(manifest: Mapping[str, Any], *, where: str) -> ControllerFl
     if flags.tolerance is not None and not 0 <= flags.tolerance < 1:
         raise _wrong(annotations, TOLERANCE_ANNOTATION, "a number from 0 to below 1", where)
     return flags
+
+
+def version_of(manifest: Mapping[str, Any]) -> str:
+    """Return the version that an object names, as an API server follows it."""
+    metadata = manifest.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    found = annotations.get(KUBERNETES_ANNOTATION) if isinstance(annotations, Mapping) else None
+    return found if found in KUBERNETES_VERSIONS else KUBERNETES_VERSIONS[0]
 
 
 def _number(annotations: Mapping[str, Any], name: str) -> float | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import ceil, inf, isfinite, nan
 from typing import Any
 
-from lagbench.core.hpa.controller_flags import is_within_tolerance
+from lagbench.core.hpa.controller_flags import Tolerances
 from lagbench.core.hpa.hpa_object import ExternalMetric, ResourceMetric
 from lagbench.core.kubernetes_values import NS_PER_SECOND, parse_instant_ns, parse_milli
 
@@ -41,24 +41,24 @@ def propose_external(
     spec_replicas: int,
     status_replicas: int,
     count_ready_pods: Callable[[], int],
-    tolerance: float,
+    tolerances: Tolerances,
 ) -> Proposal:
     """Return the proposal for an External metric; pods are counted for a Value target only."""
     if metric.target_type == "AverageValue":
         return propose_external_average(
-            [milli], metric.target_milli, status_replicas=status_replicas, tolerance=tolerance
+            [milli], metric.target_milli, status_replicas=status_replicas, tolerances=tolerances
         )
     return propose_external_value(
         [milli],
         metric.target_milli,
         spec_replicas=spec_replicas,
         ready_pods=count_ready_pods(),
-        tolerance=tolerance,
+        tolerances=tolerances,
     )
 
 
 def propose_external_average(
-    values_milli: Sequence[int], target_milli: int, *, status_replicas: int, tolerance: float
+    values_milli: Sequence[int], target_milli: int, *, status_replicas: int, tolerances: Tolerances
 ) -> Proposal:
     """Return the proposal for an External metric with an AverageValue target.
 
@@ -66,7 +66,7 @@ def propose_external_average(
     """
     usage = sum(values_milli)
     ratio = _ratio(usage, float(target_milli) * status_replicas)
-    if is_within_tolerance(ratio, tolerance):
+    if tolerances.is_within(ratio):
         replicas = status_replicas
     else:
         replicas = _whole_replicas(usage / target_milli)
@@ -80,14 +80,14 @@ def propose_external_value(
     *,
     spec_replicas: int,
     ready_pods: int,
-    tolerance: float,
+    tolerances: Tolerances,
 ) -> Proposal:
     """Return the proposal for an External metric with a Value target."""
     usage = sum(values_milli)
     ratio = usage / target_milli
     if spec_replicas == 0:
         return Proposal(_whole_replicas(ratio), usage)
-    if is_within_tolerance(ratio, tolerance):
+    if tolerances.is_within(ratio):
         return Proposal(spec_replicas, usage)
     return Proposal(_whole_replicas(ratio * ready_pods), usage)
 
@@ -267,7 +267,7 @@ def propose_resource(
     usage: Mapping[str, PodUsage],
     *,
     spec_replicas: int,
-    tolerance: float,
+    tolerances: Tolerances,
     now_ns: int,
 ) -> Proposal | MetricFailure:
     """Return the proposal of the resource metric, or why it cannot be computed."""
@@ -291,16 +291,16 @@ def propose_resource(
     if first is None:
         return _failure(metric, "no metrics returned matched known pods")
     counted = _Pods(groups, samples, whole)
-    replicas = _replicas(metric, counted, first, spec_replicas, tolerance)
+    replicas = _replicas(metric, counted, first, spec_replicas, tolerances)
     return Proposal(replicas, first.per_pod_milli, first.percent)
 
 
 def _replicas(
-    metric: ResourceMetric, pods: _Pods, first: _Usage, spec_replicas: int, tolerance: float
+    metric: ResourceMetric, pods: _Pods, first: _Usage, spec_replicas: int, tolerances: Tolerances
 ) -> int:
     is_waiting_for_pods = bool(pods.groups.unready) and first.ratio > 1.0
     if not is_waiting_for_pods and not pods.groups.missing:
-        if is_within_tolerance(first.ratio, tolerance):
+        if tolerances.is_within(first.ratio):
             return spec_replicas
         return ceil(first.ratio * pods.groups.ready_count)
     assumed = dict(pods.samples)
@@ -312,7 +312,7 @@ def _replicas(
     if is_waiting_for_pods:
         assumed.update(dict.fromkeys(pods.groups.unready, 0))
     second = _measure(metric, assumed, pods.requests)
-    if second is None or is_within_tolerance(second.ratio, tolerance):
+    if second is None or tolerances.is_within(second.ratio):
         return spec_replicas
     if (first.ratio < 1.0 < second.ratio) or (second.ratio < 1.0 < first.ratio):
         return spec_replicas

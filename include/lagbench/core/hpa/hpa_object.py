@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from lagbench.core.kubernetes_values import NS_PER_SECOND, parse_milli
+from lagbench.core.kubernetes_values import NS_PER_SECOND, parse_milli, parse_quantity
 from lagbench.core.object_schema import json_value, refuse_unknown_fields
 from lagbench.errors import WrongInput
 
@@ -35,6 +35,8 @@ class ScalingRules(BaseModel):
     window_seconds: int | None
     select_policy: Literal["Max", "Min", "Disabled"] = "Max"
     policies: tuple[ScalingPolicy, ...]
+    tolerance: float | None = None
+    """None: the controller's own."""
 
     @property
     def longest_period_seconds(self) -> int:
@@ -117,8 +119,14 @@ def _parse_rules(
         raise WrongInput(
             where=where, field=f"{field}.selectPolicy", value=select, allowed="Disabled, Max, Min"
         )
+    tolerance = rules.get("tolerance")
+    if tolerance is not None:
+        tolerance = _parse_tolerance(tolerance, where, f"{field}.tolerance")
     return ScalingRules(
-        window_seconds=window, select_policy=select, policies=policies or default.policies
+        window_seconds=window,
+        select_policy=select,
+        policies=policies or default.policies,
+        tolerance=tolerance,
     )
 
 
@@ -135,6 +143,15 @@ def _parse_policy(policy: Mapping[str, Any], where: str, field: str) -> ScalingP
         raise WrongInput(
             where=where, field=f"{field}.type", value=policy.get("type"), allowed="Pods, Percent"
         ) from error
+
+
+def _parse_tolerance(text: str | float, where: str, field: str) -> float:
+    """Return the number that Kubernetes makes of the stored ``50m``: 50 times 0.001."""
+    quantity = parse_quantity(text, where=where, field=field)
+    if quantity < 0:
+        raise WrongInput(where=where, field=field, value=text, allowed="0 or more")
+    digits = next((n for n in (0, 3, 6) if quantity * 10**n % 1 == 0), 9)
+    return float(ceil(quantity * 10**digits)) * 10.0**-digits
 
 
 def _check_range(value: object, low: int, high: int, where: str, field: str) -> None:
@@ -232,6 +249,11 @@ class HpaSpec(_Frozen):
     metrics: tuple[Metric, ...]
     behavior: HpaBehavior | None = None
 
+    @property
+    def has_external(self) -> bool:
+        """Return whether a metric is there without a pod."""
+        return any(isinstance(metric, ExternalMetric) for metric in self.metrics)
+
 
 def parse_hpa(manifest: Mapping[str, Any], *, where: str) -> HpaSpec:
     """Return the spec of an HPA object; ``WrongInput`` names the field that is not allowed."""
@@ -265,8 +287,8 @@ def parse_hpa(manifest: Mapping[str, Any], *, where: str) -> HpaSpec:
 
 
 def _check_bounds(minimum: object, maximum: object, where: str) -> None:
-    if not isinstance(minimum, int) or minimum < 1:
-        allowed = "a whole number of at least 1"
+    if not isinstance(minimum, int) or minimum < 0:
+        allowed = "a whole number of at least 1, or 0 (Kubernetes 1.37)"
         raise WrongInput(where=where, field="spec.minReplicas", value=minimum, allowed=allowed)
     if not isinstance(maximum, int) or maximum < minimum:
         allowed = f"a whole number of at least minReplicas ({minimum})"

@@ -20,6 +20,8 @@ from lagbench.core.kubernetes_values import HPA_TOLERANCE, NS_PER_SECOND
 
 _Item = TypeVar("_Item")
 
+SCALED_TO_ZERO = "ScaledToZero"
+
 
 @dataclass(frozen=True, slots=True)
 class HpaSettings:
@@ -206,9 +208,24 @@ def start_history(spec_replicas: int, now_ns: int) -> HpaHistory:
     return HpaHistory((Recommendation(spec_replicas, now_ns),))
 
 
-def wants_metrics(spec: HpaSpec, spec_replicas: int) -> bool:
-    """Return whether this sync reads metrics: not at zero replicas, nor outside min and max."""
-    return spec_replicas != 0 and spec.min_replicas <= spec_replicas <= spec.max_replicas
+def wants_metrics(spec: HpaSpec, spec_replicas: int, *, is_scaled_to_zero: bool = False) -> bool:
+    """Return whether this sync reads metrics: not outside min and max, nor at zero replicas.
+
+    :param is_scaled_to_zero: the gate HPAScaleToZero is on, and so is the condition ScaledToZero:
+        the HPA itself went to zero, and comes back.
+    """
+    if spec_replicas == 0:
+        return is_scaled_to_zero and (spec.min_replicas != 0 or spec.has_external)
+    return spec.min_replicas <= spec_replicas <= spec.max_replicas
+
+
+def scaled_to_zero(spec: HpaSpec, before: int, after: int) -> Condition:
+    """Return the condition ScaledToZero after a change of replicas (gate HPAScaleToZero)."""
+    if before > 0 and after == 0 and spec.min_replicas == 0 and spec.has_external:
+        text = "the HPA controller scaled the workload to zero"
+        return Condition(SCALED_TO_ZERO, "True", "ScaledToZero", text)
+    text = "the HPA controller did not scale the workload to zero"
+    return Condition(SCALED_TO_ZERO, "False", "NotScaledToZero", text)
 
 
 def decide(
@@ -219,28 +236,33 @@ def decide(
     spec_replicas: int,
     now_ns: int,
     settings: HpaSettings,
+    is_scaled_to_zero: bool = False,
 ) -> HpaDecision:
     """Return what this sync does; ``outcomes`` is empty when ``wants_metrics`` is False."""
-    if spec_replicas == 0 and spec.min_replicas != 0:
+    wants = wants_metrics(spec, spec_replicas, is_scaled_to_zero=is_scaled_to_zero)
+    if spec_replicas == 0 and not wants:
         message = "scaling is disabled since the replica count of the target is zero"
         disabled = Condition("ScalingActive", "False", "ScalingDisabled", message)
         return HpaDecision(0, history, (disabled,))
     if spec_replicas > spec.max_replicas:
         reason = "Current number of replicas above Spec.MaxReplicas"
         return HpaDecision(spec.max_replicas, history, (), reason=reason)
-    if spec_replicas < spec.min_replicas:
-        reason = "Current number of replicas below Spec.MinReplicas"
-        return HpaDecision(spec.min_replicas, history, (), reason=reason)
+    too_few = "Current number of replicas below Spec.MinReplicas"
+    if 0 < spec_replicas < spec.min_replicas:
+        return HpaDecision(spec.min_replicas, history, (), reason=too_few)
     wish, metric_name, active, error = _highest(outcomes, spec_replicas)
     if wish is None:
         return HpaDecision(spec_replicas, history, (active,), error=error)
     normal = normalise(Sync(spec, history, spec_replicas, now_ns, settings), wish)
+    reason = _rescale_reason(wish, spec_replicas, metric_name)
+    if spec_replicas == 0 and normal.replicas < spec.min_replicas:  # it was raised meanwhile
+        normal, reason = replace(normal, replicas=spec.min_replicas), reason or too_few
     return HpaDecision(
         replicas=normal.replicas,
         history=normal.history,
         conditions=(active, *normal.conditions),
         proposal=wish,
-        reason=_rescale_reason(wish, spec_replicas, metric_name),
+        reason=reason,
         error=error,
     )
 

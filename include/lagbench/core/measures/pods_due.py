@@ -139,7 +139,7 @@ def useful_replicas(limits: PolicyLimits, partitions: int) -> int:
 
 def _tolerated(limits: PolicyLimits) -> float:
     """Return the highest ratio of lag to what the replicas may hold that adds no replica."""
-    return 1 + limits.flags.tolerance_in_force
+    return 1 + limits.tolerances.up
 
 
 def _above(lag: LagSeries, threshold: float, from_at: int, until_at: int) -> list[tuple[int, int]]:

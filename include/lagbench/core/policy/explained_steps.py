@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lag_scaler.explain import Step
+from lag_scaler.keda_values import go_boolean
+from lagbench.core.hpa.controller_flags import GATES
 from lagbench.core.keda.loop.scalers import MetricReading
 from lagbench.core.keda.loop.source_metrics import (
     LagReading,
@@ -15,10 +17,12 @@ from lagbench.core.keda.loop.source_metrics import (
     even_factor,
     read_lag,
 )
-from lagbench.core.keda.object.scaled_object_spec import Trigger
+from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec, Trigger
 from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
 from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
+from lagbench.core.keda.triggers.trigger_types import ExternalTrigger
 from lagbench.core.kubernetes_values import metric_milli
+from lagbench.core.policy.policy import Policy
 from lagbench.core.policy.step_cause import bounded_cause
 
 
@@ -40,6 +44,23 @@ class Explanation:
     steps: tuple[Step, ...]
     cause: str = ""
     partitions: tuple[PartitionLine, ...] = ()
+
+
+def version_notes(policy: Policy) -> list[str]:
+    """Return what follows the steps on some versions of Kubernetes only."""
+    notes, limits, spec = [], policy.limits, policy.spec
+    usual, own = limits.flags.tolerances(None), limits.tolerances
+    if own != usual:
+        since = GATES["HPAConfigurableTolerance"]
+        sides = f"{100 * own.up:g} % up and {100 * own.down:g} % down from Kubernetes {since} on"
+        notes.append(f"tolerance of the HPA: {sides}, {100 * usual.up:g} % before")
+    for trigger in spec.triggers if isinstance(spec, ScaledObjectSpec) else ():
+        read, since = trigger.parameters, GATES["HPAGeneration"]
+        given = read.metadata if isinstance(read, ExternalTrigger) and read.is_push else {}
+        if go_boolean(given.get("syncOnStep", "")) is True:
+            at_once = f"the HPA syncs at each step from Kubernetes {since} on"
+            notes.append(f"trigger {trigger.index}: {at_once}, on its clock alone before")
+    return notes
 
 
 def explain_sampled(steps: tuple[Step, ...]) -> Explanation:

@@ -8,19 +8,24 @@ from functools import cached_property
 from typing import Any, get_args
 
 from lagbench.core.hpa.controller_flags import (
+    GATES,
     KUBERNETES_ANNOTATION,
+    KUBERNETES_VERSIONS,
     SYNC_ANNOTATION,
     TOLERANCE_ANNOTATION,
+    followed_version,
+    has_gate,
 )
 from lagbench.core.hpa.hpa_object import HpaSpec, ScaleTarget, parse_hpa
 from lagbench.core.keda.loop.keda_hpa import CONTROLLER, is_handed_over
 from lagbench.core.keda.object.scaled_object import read_scaled_object
+from lagbench.core.keda.object.scaled_object_rules import HPA_CONFIG
 from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
 from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
 from lagbench.core.keda.triggers.trigger_parameters import NotSupported
 from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES
 from lagbench.core.object_meta import without_export
-from lagbench.core.object_schema import json_value
+from lagbench.core.object_schema import json_value, value_at
 from lagbench.core.policy.admission.api_server import (
     Admission,
     admit,
@@ -70,11 +75,14 @@ class Policy:
         *,
         where: str,
         environment: Mapping[str, str] | None = None,
+        kubernetes: str | None = None,
     ) -> Policy:
         """Return the policy of a run folder or of a cluster, which was admitted there.
 
         :param environment: the variables of its target as far as they are known; None: not at all
             (a run fills in what they give).
+        :param kubernetes: the cluster's version, as it is followed; None, or the policy is handed
+            over to lagbench's controller: its own counts.
         :raises WrongInput: KEDA or Kubernetes would not scale by it.
         """
         if (unreadable := unreadable_metadata(manifest)) is not None:
@@ -87,7 +95,9 @@ class Policy:
         beyond = tuple(problem for problem in problems if isinstance(problem, NotSupported))
         if spec is None or len(beyond) < len(problems):
             raise problems[0]
-        limits = limits_of(spec, manifest, where=where)
+        if kubernetes is not None and is_handed_over(manifest):
+            kubernetes = None
+        limits = limits_of(spec, manifest, where=where, kubernetes=kubernetes)
         if beyond and isinstance(spec, HpaSpec):
             limits = replace(limits, most_replicas=None)  # it may follow any load
         return cls(manifest, where, spec, limits, beyond)
@@ -111,7 +121,7 @@ class Policy:
         written = without_export(manifest)
         if written["kind"] == "HorizontalPodAutoscaler":
             _require_admission(written, admit_hpa(written), where)
-            policy = cls.read(stored_hpa(written), where=where)
+            policy = cls.read(stored_hpa(written, KUBERNETES_VERSIONS[-1]), where=where)
         else:
             written = json_value(written)
             answer = admit(written, ClusterView())
@@ -322,20 +332,57 @@ def require_own_controller(policy: Policy, *, where: str, is_embedded: bool) -> 
 
     :raises WrongInput: the policy sets a flag, and lagbench's controller does not drive it.
     """
-    flags, manifest = policy.limits.flags, policy.manifest
-    if is_embedded or not flags.are_set:
+    manifest = policy.manifest
+    annotations = manifest["metadata"].get("annotations") or {}
+    name = next((n for n in (SYNC_ANNOTATION, TOLERANCE_ANNOTATION) if n in annotations), None)
+    if is_embedded or name is None:
         return
     if isinstance(policy.spec, ScaledObjectSpec) and is_handed_over(manifest):
         return
-    names = (SYNC_ANNOTATION, TOLERANCE_ANNOTATION, KUBERNETES_ANNOTATION)
-    name = next(name for name in names if name in manifest["metadata"]["annotations"])
     raise WrongInput(
         where=where,
         field=f"metadata.annotations[{name}]",
-        value=manifest["metadata"]["annotations"][name],
+        value=annotations[name],
         allowed="no value on a cluster, where kube-controller-manager has one for all HPAs (or "
         f"hand the ScaledObject over to {CONTROLLER}, docs/kubernetes.md)",
     )
+
+
+def require_kubernetes(policy: Policy, git_version: str | None = None) -> None:
+    """Reject an annotation of another version than the cluster's, and what that version drops.
+
+    :param git_version: of the cluster's API server, which decides there; None: the embedded bench.
+    :raises WrongInput: names the field, and the version that it needs.
+    """
+    gate = "HPAConfigurableTolerance"
+    manifest, version = policy.manifest, policy.limits.flags.version
+    is_handed = isinstance(policy.spec, ScaledObjectSpec) and is_handed_over(manifest)
+    here = f'followed here is {version} (the annotation {KUBERNETES_ANNOTATION}: "{GATES[gate]}")'
+    if git_version is not None and not is_handed:
+        named, version = policy.limits.flags.kubernetes, followed_version(git_version)
+        here = f"the cluster has {git_version}"
+        if named not in (None, version):
+            raise WrongInput(
+                where=policy.where,
+                field=f"metadata.annotations[{KUBERNETES_ANNOTATION}]",
+                value=named,
+                allowed=f"{version}, or no annotation: {here}",
+            )
+    if has_gate(gate, version):
+        return
+    field = "spec.behavior"
+    if isinstance(policy.spec, ScaledObjectSpec):
+        field = f"{HPA_CONFIG}.behavior"
+    for side in ("scaleUp", "scaleDown"):
+        value = (value_at(manifest, f"{field}.{side}") or {}).get("tolerance")
+        if value is not None:
+            raise WrongInput(
+                where=policy.where,
+                field=f"{field}.{side}.tolerance",
+                value=value,
+                allowed=f"Kubernetes {GATES[gate]} or newer, {here}: an older one drops "
+                "it, and the tolerance stays 10 %",
+            )
 
 
 def require_kafka_log_in(policy: Policy, *, where: str) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from lag_scaler.keda_values import go_boolean
 from lag_scaler.rule import LAG_SCALER_DEFAULT_THRESHOLD
-from lagbench.core.hpa.controller_flags import ControllerFlags, controller_flags
-from lagbench.core.hpa.hpa_object import ExternalMetric, HpaSpec
+from lagbench.core.hpa.controller_flags import ControllerFlags, Tolerances, controller_flags
+from lagbench.core.hpa.hpa_object import HpaSpec, parse_behavior
 from lagbench.core.keda.object.scaled_object_spec import (
     ScaledObjectSpec,
     Trigger,
@@ -22,7 +23,6 @@ from lagbench.core.keda.triggers.trigger_types import ExternalTrigger, ForeignTr
 from lagbench.errors import WrongInput
 
 LAG_THRESHOLD_ANNOTATION = "lagbench.io/lag-threshold"
-
 PartitionCap = Literal["none", "keda", "exact"]
 
 _KEDAS_DEFAULT = "KEDA's default lagThreshold {:g}"
@@ -95,6 +95,7 @@ class PolicyLimits:
     """KEDA's cap divides whole numbers: just above it the HPA rounds up to one replica more."""
     flags: ControllerFlags = field(default_factory=ControllerFlags)
     """Flags of the HPA's controller that the policy sets for itself."""
+    tolerances: Tolerances = Tolerances()  # noqa: RUF009 - frozen
 
     @property
     def started_replicas(self) -> int:
@@ -161,7 +162,11 @@ def lowest_target_records(
 
 
 def limits_of(
-    spec: ScaledObjectSpec | HpaSpec, manifest: Mapping[str, Any], *, where: str
+    spec: ScaledObjectSpec | HpaSpec,
+    manifest: Mapping[str, Any],
+    *,
+    where: str,
+    kubernetes: str | None = None,
 ) -> PolicyLimits:
     """Return the limits of a policy; of ``manifest`` only the annotations are read.
 
@@ -169,12 +174,15 @@ def limits_of(
     else the annotation ``lagbench.io/lag-threshold``: a CPU policy has none of its own, and
     comparing it with a lag policy needs the same threshold for both.
 
+    :param kubernetes: the version that is followed; None: that of the annotation.
     :raises WrongInput: a threshold or a flag is not a number.
     """
     triggers = spec.triggers if isinstance(spec, ScaledObjectSpec) else ()
     every = tuple(_limit_of(trigger, where) for trigger in triggers)
     threshold, rule = _lowest(every) or _annotated(manifest, where)
     flags = controller_flags(manifest, where=where)
+    if kubernetes is not None:
+        flags = replace(flags, kubernetes=kubernetes)
     if isinstance(spec, HpaSpec):
         return PolicyLimits(
             floor_replicas=spec.min_replicas,
@@ -182,9 +190,13 @@ def limits_of(
             lag_threshold_records=threshold,
             threshold_rule=rule,
             ceiling_field="spec.maxReplicas",
-            most_replicas=None if any(isinstance(m, ExternalMetric) for m in spec.metrics) else 0,
+            most_replicas=None if spec.has_external else 0,
             flags=flags,
+            tolerances=flags.tolerances(spec.behavior),
         )
+    behavior = None
+    with suppress(WrongInput):  # KEDA stores one that the API server then rejects in the HPA
+        behavior = parse_behavior(spec.behavior, where=where, field="behavior")
     targets = () if spec.modifiers is not None else every
     of_replica = _lowest(one for one in targets if not one.is_of_group)
     of_group = _lowest(one for one in targets if one.is_of_group)
@@ -203,6 +215,7 @@ def limits_of(
         has_formula=spec.modifiers is not None,
         most_replicas=_most(map(_at_any_load, spec.triggers)) if targets else None,
         flags=flags,
+        tolerances=flags.tolerances(behavior),
     )
 
 

@@ -201,7 +201,7 @@ def _sticking(limits: PolicyLimits, partitions: int) -> tuple[int, ...]:
         return ()
     low = max(limits.started_replicas, 1)
     top = min(partitions, limits.ceiling_replicas)  # the ceiling cuts off the rest
-    tolerated = 1 + limits.flags.tolerance_in_force
+    tolerated = 1 + limits.tolerances.up
     return tuple(n for n in range(low, top) if partitions / n <= tolerated)
 
 
@@ -284,7 +284,7 @@ def _at_rest(plan: Plan, limits: PolicyLimits, scenario: Scenario) -> Iterator[s
     """Warn of a threshold below the lag that a consumer shows when all is well."""
     if limits.scales_at_records is None:
         return
-    consumer, tolerated = scenario.consumer, 1 + limits.flags.tolerance_in_force
+    consumer, tolerated = scenario.consumer, 1 + limits.tolerances.up
     held = limits.scales_at_records * plan.min_replicas * tolerated
     seconds = consumer.lag_at_rest_seconds(plan.base_rate, plan.min_replicas)
     waiting = plan.base_rate * seconds

@@ -119,7 +119,7 @@ def _placed(policy: Policy, around: SimulatedEnvironment) -> tuple[Policy, Simul
     starts_at_ns = aligned_start_ns(windows, around.starts_at_seconds * NS_PER_SECOND)
     placed = at_stream_start(policy.manifest, starts_at_ns, where=policy.where)
     return (
-        Policy.read(placed, where=policy.where),
+        Policy.read(placed, where=policy.where, kubernetes=policy.limits.flags.kubernetes),
         replace(around, starts_at_seconds=starts_at_ns // NS_PER_SECOND),
     )
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import floor
+from dataclasses import dataclass
+from math import floor, inf
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from lag_scaler.metadata import parse_lag_settings
 from lag_scaler.offsets import GroupSample
 from lag_scaler.sync_on_step import SyncOnStep
 from lag_scaler.window import GroupWindow
+from lagbench.core.hpa.controller_flags import Tolerances
 from lagbench.core.hpa.hpa_metrics import (
     MetricFailure,
     PodState,
@@ -86,32 +87,37 @@ class SimulatedAutoscaler:
         self._history: HpaHistory | None = None
         self._is_hpa_active = False
         self.clocks: list[SimulatedClock] = []
+        self._syncs: SimulatedClock | None = None
         self.wish: int | None = None
         self.is_down = False  # an action has taken it away
         around, flags, spec = world.environment, policy.limits.flags, policy.spec
         self._settings = around.hpa
-        if flags.tolerance is not None:
-            self._settings = replace(around.hpa, tolerance=flags.tolerance)
         # All phases are drawn, wanted or not: the same seed gives every policy the same ones.
         hpa_phase, keda_phase, self._sampler_phase = random.uniform(size=3).tolist()
         if isinstance(spec, HpaSpec):
             self._hpa = spec
         else:
             self._start_keda(spec, keda_phase)
+        self._tolerances = Tolerances()
         if self._hpa is not None:
+            self._tolerances = flags.tolerances(self._hpa.behavior, around.hpa.tolerance)
             period = around.hpa_sync_seconds
             if flags.sync_seconds is not None:  # it takes its work, too
                 period += flags.sync_seconds - HPA_SYNC_SECONDS
             wait = hpa_phase * period
             if around.hpa_sync_at_seconds is not None:
                 wait = (around.hpa_sync_at_seconds - world.second) % period
-            self._clock(wait, period, self._sync, is_shown=True)
+            self._syncs = self._clock(wait, period, self._sync, is_shown=True)
 
     def take_over(self, before: SimulatedAutoscaler) -> None:
         """Follow ``before``: of two ScaledObjects of one workload KEDA updates the one HPA."""
         if self._keda is not None and before._keda is not None:
             self._history = before._history
+            if self._syncs is not None and before._syncs is not None:
+                self._syncs.next_at = before._syncs.next_at
         self.is_down = before.is_down
+        if self._hpa != before._hpa and self._policy.limits.flags.has_gate("HPAGeneration"):
+            self._clock(0, inf, self._sync, is_shown=True)  # a changed HPA is synced at once
 
     def restart(self) -> None:
         """Start the process again, without a memory."""
@@ -142,9 +148,11 @@ class SimulatedAutoscaler:
         act: Callable[[], None],
         *,
         is_shown: bool = False,
-    ) -> None:
+    ) -> SimulatedClock:
         first_at = self._world.second + after_seconds
-        self.clocks.append(SimulatedClock(first_at, period, act, is_shown))
+        clock = SimulatedClock(first_at, period, act, is_shown)
+        self.clocks.append(clock)
+        return clock
 
     def _build(self, trigger: Trigger) -> Scaler:
         """Return the trigger's scaler."""
@@ -232,7 +240,6 @@ class SimulatedAutoscaler:
             self._history = record_change(spec, decision.history, before, after, now_ns)
 
     def _propose(self, metric: Metric, target: TargetView) -> Proposal | MetricFailure:
-        tolerance = self._settings.tolerance
         if isinstance(metric, ResourceMetric):
             return self._propose_resource(metric, target)
         if self._keda is None:
@@ -248,7 +255,7 @@ class SimulatedAutoscaler:
             spec_replicas=target.spec_replicas,
             status_replicas=target.status_replicas,
             count_ready_pods=lambda: target.ready_pods,
-            tolerance=tolerance,
+            tolerances=self._tolerances,
         )
 
     def _propose_resource(
@@ -279,7 +286,7 @@ class SimulatedAutoscaler:
             pods,
             usage,
             spec_replicas=target.spec_replicas,
-            tolerance=self._settings.tolerance,
+            tolerances=self._tolerances,
             now_ns=world.now_ns,
         )
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from lagbench.adapters.kube.followed_cluster import (
@@ -16,7 +16,7 @@ from lagbench.adapters.kube.followed_cluster import (
     Manifest,
     Scale,
 )
-from lagbench.core.hpa.controller_flags import ControllerFlags, controller_flags
+from lagbench.core.hpa.controller_flags import ControllerFlags, Tolerances, controller_flags
 from lagbench.core.hpa.hpa_metrics import (
     MetricFailure,
     Proposal,
@@ -29,13 +29,14 @@ from lagbench.core.hpa.hpa_metrics import (
 )
 from lagbench.core.hpa.hpa_object import ExternalMetric, HpaSpec, Metric, ResourceMetric, parse_hpa
 from lagbench.core.hpa.hpa_sync import (
+    SCALED_TO_ZERO,
     Condition,
     HpaDecision,
     HpaHistory,
-    HpaSettings,
     MetricOutcome,
     decide,
     record_change,
+    scaled_to_zero,
     start_history,
     wants_metrics,
 )
@@ -88,11 +89,8 @@ class HpaWorker(Worker):
         is_extra, self._is_changed = self._is_changed and wait_seconds > 0, False
         if wait_seconds > 0 and not is_extra:
             return wait_seconds
-        settings = self.context.hpa_settings
-        if flags.tolerance is not None:
-            settings = replace(settings, tolerance=flags.tolerance)
         try:
-            self._sync(self.latest, settings)
+            self._sync(self.latest, flags)
         except ClusterError as error:
             log.warning("%s: sync failed: %s", self.name, error)
         finally:
@@ -114,7 +112,7 @@ class HpaWorker(Worker):
             log.warning("%s", error)
             return ControllerFlags()
 
-    def _sync(self, manifest: Manifest, settings: HpaSettings) -> None:
+    def _sync(self, manifest: Manifest, flags: ControllerFlags) -> None:
         cluster, namespace, clock = self.context.cluster, self.key[0], self.context.clock
         try:
             spec = parse_hpa(manifest, where=self.name)
@@ -127,9 +125,12 @@ class HpaWorker(Worker):
             return
         before, now_ns = scale.spec_replicas, clock.wall_ns()
         history = self._history or start_history(before, now_ns)
+        settings = self.context.hpa_settings
+        is_zero = flags.has_gate("HPAScaleToZero") and self.status.is_true(SCALED_TO_ZERO)
         readings: list[Reading] = []
-        if wants_metrics(spec, before):
-            readings = [self._read(one, scale, settings.tolerance) for one in spec.metrics]
+        if wants_metrics(spec, before, is_scaled_to_zero=is_zero):
+            tolerances = flags.tolerances(spec.behavior, settings.tolerance)
+            readings = [self._read(one, scale, tolerances) for one in spec.metrics]
             now_ns = clock.wall_ns()
         decision = decide(
             spec,
@@ -138,6 +139,7 @@ class HpaWorker(Worker):
             spec_replicas=before,
             now_ns=now_ns,
             settings=settings,
+            is_scaled_to_zero=is_zero,
         )
         self._history = decision.history
         has_scaled = decision.replicas != before
@@ -162,17 +164,18 @@ class HpaWorker(Worker):
         conditions = [got, *decision.conditions]
         if has_scaled:
             fields["lastScaleTime"] = format_instant(now_ns)
-            text = f"the target was scaled to {decision.replicas}"
-            conditions.append(Condition("AbleToScale", "True", "SucceededRescale", text))
+            conditions += _of_change(spec, before, decision.replicas, flags)
         self.status.write(fields, conditions, now_ns=now_ns)
 
-    def _read(self, metric: Metric, scale: Scale, tolerance: float) -> Reading:
+    def _read(self, metric: Metric, scale: Scale, tolerances: Tolerances) -> Reading:
         """Return a metric's reading: an external one from KEDA's side, a resource of the pods."""
         if isinstance(metric, ExternalMetric):
-            return self._read_external(metric, scale, tolerance)
-        return self._read_resource(metric, scale, tolerance)
+            return self._read_external(metric, scale, tolerances)
+        return self._read_resource(metric, scale, tolerances)
 
-    def _read_external(self, metric: ExternalMetric, scale: Scale, tolerance: float) -> Reading:
+    def _read_external(
+        self, metric: ExternalMetric, scale: Scale, tolerances: Tolerances
+    ) -> Reading:
         cluster, namespace = self.context.cluster, self.key[0]
         name = f"external metric {metric.name}"
         owner = dict(metric.selector).get(SCALED_OBJECT_LABEL, "")
@@ -184,7 +187,7 @@ class HpaWorker(Worker):
                 spec_replicas=scale.spec_replicas,
                 status_replicas=scale.status_replicas,
                 count_ready_pods=lambda: count_ready_pods(cluster, namespace, scale.selector),
-                tolerance=tolerance,
+                tolerances=tolerances,
             )
         except NotReady as error:
             failure = MetricFailure("FailedGetExternalMetric", f"unable to get {name}: {error}")
@@ -195,8 +198,10 @@ class HpaWorker(Worker):
         status = {"type": "External", "external": {"metric": identity, "current": current}}
         return Reading(MetricOutcome(name, proposal), metric.name, milli / 1000, status)
 
-    def _read_resource(self, metric: ResourceMetric, scale: Scale, tolerance: float) -> Reading:
-        result = self._propose_resource(metric, scale, tolerance)
+    def _read_resource(
+        self, metric: ResourceMetric, scale: Scale, tolerances: Tolerances
+    ) -> Reading:
+        result = self._propose_resource(metric, scale, tolerances)
         outcome = MetricOutcome(resource_title(metric), result)
         if isinstance(result, MetricFailure):
             return Reading(outcome, metric.name)
@@ -212,7 +217,7 @@ class HpaWorker(Worker):
         return Reading(outcome, metric.name, None if usage is None else usage / 1000, shown)
 
     def _propose_resource(
-        self, metric: ResourceMetric, scale: Scale, tolerance: float
+        self, metric: ResourceMetric, scale: Scale, tolerances: Tolerances
     ) -> Proposal | MetricFailure:
         cluster, namespace = self.context.cluster, self.key[0]
         try:
@@ -228,7 +233,7 @@ class HpaWorker(Worker):
             [parse_pod(pod, metric.name, metric.container) for pod in pods],
             dict(item for item in found if item is not None),
             spec_replicas=scale.spec_replicas,
-            tolerance=tolerance,
+            tolerances=tolerances,
             now_ns=self.context.clock.wall_ns(),
         )
 
@@ -283,6 +288,15 @@ class HpaWorker(Worker):
     def _set_unable(self, reason: str, message: str) -> None:
         unable = Condition("AbleToScale", "False", reason, message)
         self.status.write({}, [unable], now_ns=self.context.clock.wall_ns())
+
+
+def _of_change(
+    spec: HpaSpec, before: int, after: int, flags: ControllerFlags
+) -> Iterator[Condition]:
+    text = f"the target was scaled to {after}"
+    yield Condition("AbleToScale", "True", "SucceededRescale", text)
+    if flags.has_gate("HPAScaleToZero"):
+        yield scaled_to_zero(spec, before, after)
 
 
 def count_ready_pods(cluster: Cluster, namespace: str, selector: str) -> int:

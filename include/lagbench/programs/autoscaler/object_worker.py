@@ -64,6 +64,11 @@ class StatusWriter:
         self.status: dict[str, Any] = dict(manifest.get("status") or {})
         self._lock = threading.Lock()
 
+    def is_true(self, condition: str) -> bool:
+        """Return whether a condition is there and True."""
+        found = self.status.get("conditions") or []
+        return any((one["type"], one["status"]) == (condition, "True") for one in found)
+
     def write(
         self, fields: dict[str, Any], changes: Iterable[Condition], *, now_ns: int | None = None
     ) -> None:

@@ -27,6 +27,7 @@ from lagbench.core.keda.object.scaled_object_spec import (
     Trigger,
     parse_scaling_annotations,
 )
+from lagbench.core.policy.admission.api_server import stored_hpa
 from lagbench.errors import LagbenchError, WrongInput
 from lagbench.programs.autoscaler.live_object import LiveObject
 from lagbench.programs.autoscaler.object_worker import Worker, WorkerContext, condition_of
@@ -289,7 +290,7 @@ def ensure_hpa(
     manifest: Manifest, spec: ScaledObjectSpec, metrics: Sequence[MetricSpec], cluster: Cluster
 ) -> None:
     """Create the HPA, or change the existing one in place (its history then continues)."""
-    wanted = build_hpa(spec, manifest["metadata"], metrics)
+    wanted = stored_hpa(build_hpa(spec, manifest["metadata"], metrics))
     try:
         stored = cluster.get(HPA, (spec.namespace, spec.hpa_name))
     except ClusterError as error:

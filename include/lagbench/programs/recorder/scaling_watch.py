@@ -321,7 +321,7 @@ def scaled_object_sample(scaled: Mapping[str, Any], *, at: int, source: str) -> 
         sample,
         scales_at_records=limits.scales_at_records,
         group_target_records=limits.group_target_records,
-        tolerance=limits.flags.tolerance_in_force,
+        tolerance=limits.tolerances.up,
     )
 
 

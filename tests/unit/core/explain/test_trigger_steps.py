@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from tests.fakes.lag_samples import at, judged, lags, offsets, rule
+from tests.fakes.policies import LAG_SCALER, behavior, kafka, scaled_object
 
 from lag_scaler.explain import Step, explain
 from lag_scaler.rule import Decision
+from lagbench.core.hpa.controller_flags import KUBERNETES_ANNOTATION
 from lagbench.core.keda.loop.source_metrics import PartitionOffsets, read_answer
 from lagbench.core.keda.object.scaled_object_spec import MetricType, Trigger
 from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
@@ -17,7 +20,12 @@ from lagbench.core.policy.explained_steps import (
     explain_kafka,
     explain_prometheus,
     explain_sampled,
+    version_notes,
 )
+from lagbench.core.policy.policy import Policy
+
+PUSH = {**LAG_SCALER, "type": "external-push"}
+PUSH["metadata"] = {**LAG_SCALER["metadata"], "syncOnStep": "true"}  # type: ignore[dict-item]
 
 
 def trigger(**changes: object) -> KafkaTrigger:
@@ -25,6 +33,26 @@ def trigger(**changes: object) -> KafkaTrigger:
     return KafkaTrigger.model_validate(
         {"bootstrap_servers": ("k:9092",), "consumer_group": "g", "topic": "t", **changes}
     )
+
+
+@pytest.mark.parametrize(
+    ("version", "advanced", "triggers", "since"),
+    [
+        (None, behavior(scaleUp={"tolerance": "0.05"}), [kafka()], ["1.35"]),
+        ("1.34", behavior(scaleUp={"tolerance": "0.05"}), [kafka()], []),
+        (None, None, [PUSH], ["1.37"]),
+        (None, None, [kafka()], []),
+    ],
+)
+def test_what_depends_on_the_version_is_said(
+    version: str | None, advanced: Any, triggers: list[Any], since: list[str]
+) -> None:
+    """A tolerance of the object, and a sync at each step of a push."""
+    annotations = {} if version is None else {KUBERNETES_ANNOTATION: version}
+    asked = scaled_object(annotations, advanced=advanced, triggers=triggers)
+    notes = version_notes(Policy.read(asked, where="f"))
+
+    assert [re.findall(r"Kubernetes ([\d.]+)", note)[0] for note in notes] == since
 
 
 def test_the_replica_too_many_of_kedas_cap_is_shown() -> None:

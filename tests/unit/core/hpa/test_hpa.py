@@ -9,11 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lagbench.core.hpa.controller_flags import (
+    GATES,
     KUBERNETES_ANNOTATION,
     KUBERNETES_VERSIONS,
     SYNC_ANNOTATION,
     TOLERANCE_ANNOTATION,
+    ControllerFlags,
+    Tolerances,
     controller_flags,
+    followed_version,
 )
 from lagbench.core.hpa.hpa_metrics import (
     MetricFailure,
@@ -35,6 +39,7 @@ from lagbench.core.hpa.hpa_sync import (
     MetricOutcome,
     decide,
     record_change,
+    scaled_to_zero,
     start_history,
     wants_metrics,
 )
@@ -77,7 +82,9 @@ def decide_with(
 )
 def test_an_average_target_has_a_tolerance_of_a_tenth(usage: int, wanted: int) -> None:
     """Inside it the proposal is status.replicas, outside it is usage over target."""
-    found = propose_external_average([usage * 1000], 10_000, status_replicas=10, tolerance=0.1)
+    found = propose_external_average(
+        [usage * 1000], 10_000, status_replicas=10, tolerances=Tolerances()
+    )
 
     assert found.replicas == wanted
 
@@ -181,7 +188,7 @@ def test_an_object_sets_flags_of_the_controller_for_itself(
     if sync is not None:
         found = controller_flags(manifest, where="policy")
         assert found.are_set == bool(annotations)
-        assert (found.sync_seconds_in_force, found.tolerance_in_force) == (sync, tolerance)
+        assert (found.sync_seconds_in_force, found.tolerances(None).up) == (sync, tolerance)
         return
     with pytest.raises(WrongInput) as refused:
         controller_flags(manifest, where="policy")
@@ -189,12 +196,90 @@ def test_an_object_sets_flags_of_the_controller_for_itself(
     assert (refused.value.field, refused.value.value) == (f"metadata.annotations[{name}]", value)
 
 
-def test_a_changed_hpa_is_synced_at_once_from_kubernetes_1_37_on() -> None:
-    """HPAGeneration is on by default from there; 1.34 is followed where nothing is said."""
+def test_each_gate_is_on_from_its_version_on() -> None:
+    """As kube_features.go of 1.37 has them; 1.34 is followed where nothing is said."""
     said = [{}, *({KUBERNETES_ANNOTATION: version} for version in KUBERNETES_VERSIONS)]
     found = [controller_flags({"metadata": {"annotations": one}}, where="policy") for one in said]
 
-    assert [one.has_gate("HPAGeneration") for one in found] == [False, False, False, False, True]
+    assert {name: [one.has_gate(name) for one in found].index(True) for name in GATES} == {
+        "HPAConfigurableTolerance": 2,
+        "HPAGeneration": 4,
+        "HPAScaleToZero": 4,
+    }
+
+
+@pytest.mark.parametrize(
+    ("git_version", "followed"),
+    [
+        ("v1.34.4", "1.34"),
+        ("v1.36.2-gke.100", "1.36"),
+        ("v1.37.0-rc.1", "1.37"),
+        ("v1.29.9", "1.34"),
+        ("v1.40.1+k3s1", "1.37"),
+        ("v2.0.0", "1.37"),
+        ("unknown", "1.34"),
+    ],
+)
+def test_a_cluster_is_followed_by_the_nearest_version(git_version: str, followed: str) -> None:
+    """One that is newer than the newest behaves like it, and one that is older likewise."""
+    assert followed_version(git_version) == followed
+
+
+@pytest.mark.parametrize(
+    ("version", "up", "down", "wanted"),
+    [
+        (None, "0.05", None, (0.05, 0.1)),  # what is stored counts: an older server stores none
+        ("1.34", "0.05", "0", (0.1, 0.1)),
+        ("1.35", "50m", "0", (0.05, 0.0)),
+        ("1.37", None, "500u", (0.1, 0.0005)),
+    ],
+)
+def test_behavior_has_a_tolerance_for_each_direction_from_1_35_on(
+    version: str | None, up: str | None, down: str | None, wanted: tuple[float, float]
+) -> None:
+    """They are quantities, and their edges belong to them: tolerancesForHpa and isWithin."""
+    spec = spec_of(behavior={"scaleUp": {"tolerance": up}, "scaleDown": {"tolerance": down}})
+    found = ControllerFlags(kubernetes=version).tolerances(spec.behavior)
+
+    assert (found.up, found.down) == wanted
+    edges = [1 + found.up, 1 + found.up + 1e-6, 1 - found.down, 1 - found.down - 1e-6]
+    assert [found.is_within(ratio) for ratio in edges] == [True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("minimum", "replicas", "is_zero", "usage", "wanted", "condition"),
+    [
+        (0, 2, False, 0, 0, "True:ScaledToZero"),
+        (0, 0, True, 25, 3, "False:NotScaledToZero"),
+        (2, 0, True, 0, 2, "False:NotScaledToZero"),  # minReplicas was raised meanwhile
+        (0, 0, False, 25, 0, ""),  # a person did it: the HPA is paused
+        (1, 0, False, 25, 0, ""),
+    ],
+)
+def test_an_hpa_comes_back_from_the_zero_to_which_it_went(
+    minimum: int, replicas: int, usage: int, wanted: int, condition: str, *, is_zero: bool
+) -> None:
+    """Metrics are read at zero replicas while ScaledToZero is True (HPAScaleToZero, 1.37)."""
+    spec = spec_of(minimum=minimum, behavior={"scaleDown": {"stabilizationWindowSeconds": 0}})
+    outcomes = []
+    if wants_metrics(spec, replicas, is_scaled_to_zero=is_zero):
+        proposal = propose_external_average(
+            [usage * 1000], 10_000, status_replicas=replicas, tolerances=Tolerances()
+        )
+        outcomes = [MetricOutcome("lag", proposal)]
+    decision = decide(
+        spec,
+        start_history(replicas, 0),
+        outcomes,
+        spec_replicas=replicas,
+        now_ns=15 * 10**9,
+        settings=SETTINGS,
+        is_scaled_to_zero=is_zero,
+    )
+
+    assert decision.replicas == wanted
+    shown = scaled_to_zero(spec, replicas, wanted)
+    assert (f"{shown.status}:{shown.reason}" if wanted != replicas else "") == condition
 
 
 SECOND = 1_000_000_000
@@ -227,7 +312,9 @@ def propose(
     pods: list[PodState], usage: dict[str, PodUsage], metric: ResourceMetric = HALF
 ) -> Proposal | MetricFailure:
     """Propose for a target with as many replicas as there are pods."""
-    return propose_resource(metric, pods, usage, spec_replicas=len(pods), tolerance=0.1, now_ns=NOW)
+    return propose_resource(
+        metric, pods, usage, spec_replicas=len(pods), tolerances=Tolerances(), now_ns=NOW
+    )
 
 
 @pytest.mark.parametrize(("milli", "wanted"), [(500, 2), (549, 2), (600, 3), (1000, 4), (200, 1)])

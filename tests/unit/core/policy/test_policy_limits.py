@@ -12,6 +12,7 @@ from tests.fakes.policies import (
     CPU,
     EXTERNAL,
     LAG_SCALER,
+    behavior,
     composite,
     cron,
     hpa,
@@ -23,10 +24,12 @@ from tests.fakes.policies import (
 from tests.fakes.triggers import read_trigger
 
 from lagbench.catalog.catalog import checked_cell, load_scenario
+from lagbench.core.hpa.controller_flags import KUBERNETES_ANNOTATION
 from lagbench.core.policy.policy import (
     Policy,
     check_fit,
     check_policy,
+    require_kubernetes,
     require_one_start,
     require_own_controller,
 )
@@ -222,6 +225,43 @@ def test_a_policy_that_is_handed_over_may_have_flags_on_a_cluster() -> None:
     handed = scaled_object({**SYNC, "lagbench.io/scaled-by": "lagbench-autoscaler"})
 
     require_own_controller(Policy.read(handed, where="f"), where="handed", is_embedded=False)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "cluster", "tolerance", "refused"),
+    [
+        (None, None, "0.05", "0.05"),
+        ("1.34", None, "0.05", "0.05"),
+        ("1.35", None, "0.05", None),
+        (None, None, None, None),
+        (None, "v1.34.4", "0.05", "0.05"),
+        (None, "v1.35.0", "0.05", None),
+        ("1.37", "v1.37.2", "0.05", None),
+        ("1.37", "v1.38.0", None, None),
+        ("1.37", "v1.36.1", None, "1.37"),
+    ],
+)
+@pytest.mark.parametrize("is_hpa", [False, True])
+def test_a_policy_that_needs_another_kubernetes_is_refused(
+    annotation: str | None,
+    cluster: str | None,
+    tolerance: str | None,
+    refused: str | None,
+    *,
+    is_hpa: bool,
+) -> None:
+    """A cluster's own version decides; on the embedded bench the annotation does."""
+    rules = {"scaleUp": {"stabilizationWindowSeconds": 0}, "scaleDown": {"tolerance": tolerance}}
+    made = hpa(behavior=rules) if is_hpa else scaled_object(advanced=behavior(**rules))
+    made["metadata"]["annotations"] = annotation and {KUBERNETES_ANNOTATION: annotation}
+    policy = Policy.load(made, where="f")
+
+    if refused is None:
+        require_kubernetes(policy, cluster)
+        assert policy.limits.tolerances.down == float(tolerance or 0.1)
+        return
+    with pytest.raises(WrongInput, check=lambda error: error.value == refused):
+        require_kubernetes(policy, cluster)
 
 
 def of_run(kind: str | None = None, **changes: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from lagbench.catalog.catalog import Cell, checked_cell, load_policy, load_scenario
+from lagbench.core.hpa.controller_flags import KUBERNETES_ANNOTATION
 from lagbench.core.policy.policy import Policy, check_policy
 from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.simulation.backlog import Traffic
@@ -117,6 +118,21 @@ def test_a_swap_keeps_the_memory_of_the_hpa() -> None:
 
     assert replicas_at(found, 229) > 2
     assert replicas_at(found, 250) == 2
+
+
+@pytest.mark.parametrize(("version", "is_early"), [("1.36", False), ("1.37", True)])
+def test_a_swap_syncs_the_hpa_of_kubernetes_1_37_at_once(version: str, *, is_early: bool) -> None:
+    """The swap comes 2 s after the spike, and the planned sync 10 s after it."""
+    made = cell("{kind: swap_policy, at_seconds: 17, policy: lag-fast-up-slow-down}")
+    noted = {"annotations": {KUBERNETES_ANNOTATION: version}}
+    policies = [
+        check_policy({**one.manifest, "metadata": {**one.manifest["metadata"], **noted}}, where="f")
+        for one in (made.policy, made.swapped[0].policy)
+    ]
+    around = SimulatedEnvironment(hpa_sync_at_seconds=10.0)
+    found = simulate(made.scenario, policies[0], swapped={0: policies[1]}, environment=around)
+
+    assert (replicas_at(found, 18) > 2) is is_early
 
 
 def test_an_autoscaler_that_comes_back_remembers_nothing() -> None:

@@ -16,6 +16,7 @@ from lagbench.adapters.kube.followed_cluster import (
     ClusterError,
     Manifest,
 )
+from lagbench.core.hpa.controller_flags import KUBERNETES_ANNOTATION
 from lagbench.core.hpa.hpa_sync import Condition
 from lagbench.core.keda.loop.keda_hpa import CONTROLLER, SCALED_BY, as_driven
 from lagbench.core.keda.object.scaled_object_spec import PAUSED
@@ -288,6 +289,42 @@ def test_an_object_has_its_own_sync_and_tolerance(
 
     assert here.hpa_worker().step() == sync_seconds
     assert here.cluster.scales[KEY] == replicas
+
+
+@pytest.mark.parametrize(("version", "replicas"), [("1.34", 10), ("1.35", 11)])
+def test_an_object_has_a_tolerance_for_each_direction(version: str, replicas: int) -> None:
+    """10.6 thresholds are within 10 % of ten pods, and not within 5 %."""
+    rules = {"scaleUp": {"tolerance": "0.05"}}
+    advanced = {"horizontalPodAutoscalerConfig": {"behavior": rules}}
+    made = scaled_object(minReplicaCount=1, maxReplicaCount=20, advanced=advanced)
+    made["metadata"]["annotations"][KUBERNETES_ANNOTATION] = version
+    here = world(made, replicas=10)
+    here.source.lag = 106
+    here.worker.step()
+    here.hpa_worker().step()
+
+    assert here.cluster.scales[KEY] == replicas
+
+
+@pytest.mark.parametrize(("version", "replicas"), [("1.36", [0, 0]), ("1.37", [0, 3])])
+def test_an_hpa_comes_back_from_zero_by_its_condition(version: str, replicas: list[int]) -> None:
+    """From 1.37 on it reads its metrics at zero, to which it has gone itself."""
+    made = scaled_object(minReplicaCount=1)
+    made["metadata"]["annotations"][KUBERNETES_ANNOTATION] = version
+    here = world(made, replicas=2)
+    here.source.lag = 0
+    here.worker.step()
+    behavior = {"scaleDown": {"stabilizationWindowSeconds": 0}}
+    here.cluster.patch(HPA, HPA_KEY, {"spec": {"minReplicas": 0, "behavior": behavior}})
+    hpa = here.hpa_worker()
+    seen = []
+    for lag in (0, 25):
+        here.source.lag = lag
+        hpa.step()
+        seen.append(here.cluster.scales[KEY])
+        here.time.seconds += 15
+
+    assert seen == replicas
 
 
 def cpu_world(container: str, *, pods: int = 2) -> World:

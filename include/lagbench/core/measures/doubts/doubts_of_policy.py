@@ -135,7 +135,7 @@ def _scaled_object_problem(record: ScaledObjectSample, run: RunEvidence) -> str:
     pairs = (
         ("target for each replica", record.scales_at_records, limits.scales_at_records),
         ("target of the group", record.group_target_records, limits.group_target_records),
-        ("tolerance", record.tolerance, limits.flags.tolerance_in_force),
+        ("tolerance", record.tolerance, limits.tolerances.up),
     )
     texts = (
         f"{title} {_shown(seen)}, applied {_shown(of)}" for title, seen, of in pairs if seen != of

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from lagbench.core.hpa.controller_flags import GATES, has_gate, version_of
 from lagbench.core.hpa.hpa_object import parse_behavior
 from lagbench.core.keda.object.scaled_object_rules import BEHAVIOR, SCALED_OBJECT
 from lagbench.core.keda.object.scaled_object_spec import API_VERSION, KIND
@@ -216,7 +217,7 @@ _RULES = BEHAVIOR["properties"]["scaleUp"]["properties"]
 
 _SIDE = entry({**_RULES, "policies": {**_RULES["policies"], "minItems": 1}, "tolerance": QUANTITY})
 
-_OF_BOTH = {"maxReplicas": whole(1), "minReplicas": whole(1), "scaleTargetRef": _WORKLOAD}
+_OF_BOTH = {"maxReplicas": whole(1), "minReplicas": whole(), "scaleTargetRef": _WORKLOAD}
 
 _SPECS = {
     "autoscaling/v1": {**_OF_BOTH, "targetCPUUtilizationPercentage": whole()},
@@ -228,8 +229,11 @@ _SPECS = {
 }
 
 
-def admit_hpa(manifest: Mapping[str, Any]) -> Admission:
-    """Return what the API server answers to a client that wants strict validation."""
+def admit_hpa(manifest: Mapping[str, Any], kubernetes: str | None = None) -> Admission:
+    """Return what the API server answers to a client that wants strict validation.
+
+    :param kubernetes: its version; None: the one that the object names.
+    """
     version = str(manifest.get("apiVersion"))
     if version not in _SERVED:
         since = ", since Kubernetes 1.26" if version.startswith("autoscaling/v2beta") else ""
@@ -239,6 +243,7 @@ def admit_hpa(manifest: Mapping[str, Any]) -> Admission:
     unreadable = unreadable_metadata(manifest)
     if unreadable is not None:
         return unreadable
+    kubernetes = kubernetes or version_of(manifest)
     schema = _schema(version)
     unknown = unknown_of(manifest, schema)
     if unknown:
@@ -249,14 +254,18 @@ def admit_hpa(manifest: Mapping[str, Any]) -> Admission:
         )
     given = json_value({**manifest, "status": None})
     errors = [*metadata_refusals(given.get("metadata") or {}), *schema_refusals(given, schema)]
-    errors = errors or [*overflows(given, schema)] or list(_rules(stored_hpa(given)["spec"]))
+    errors = errors or [*overflows(given, schema)]
+    errors = errors or [*_rules(stored_hpa(given, kubernetes)["spec"], kubernetes)]
     return refused(422, *errors) if errors else Admission(201)
 
 
-def stored_hpa(manifest: Mapping[str, Any]) -> dict[str, Any]:
+def stored_hpa(manifest: Mapping[str, Any], kubernetes: str | None = None) -> dict[str, Any]:
     """Return an accepted HPA as the API server serves it in v2, without its status.
 
-    v1 is v2 with one metric on CPU; without a percentage it has the default metric.
+    v1 is v2 with one metric on CPU; without a percentage it has the default metric. An API server
+    whose gate HPAConfigurableTolerance is off drops the tolerances unread.
+
+    :param kubernetes: its version; None: the one that the object names.
     """
     given = json_value({**manifest, "status": None})
     spec = dict(given.get("spec") or {})
@@ -264,6 +273,9 @@ def stored_hpa(manifest: Mapping[str, Any]) -> dict[str, Any]:
     if percent is not None:
         target = {"type": "Utilization", "averageUtilization": percent}
         spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+    if not has_gate("HPAConfigurableTolerance", kubernetes or version_of(manifest)):
+        for rules in (spec.get("behavior") or {}).values():
+            rules.pop("tolerance", None)
     return {**given, "apiVersion": _SERVED[-1], "spec": spec}
 
 
@@ -278,11 +290,19 @@ def _schema(version: str) -> Schema:
     )
 
 
-def _rules(spec: Mapping[str, Any]) -> Iterator[Refusal]:
-    """Yield the rules between fields that a spec of the right shape breaks."""
-    if spec["maxReplicas"] < spec.get("minReplicas", 1):
+def _rules(spec: Mapping[str, Any], kubernetes: str) -> Iterator[Refusal]:
+    """Yield the rules of a version that a spec of the right shape breaks."""
+    least, replicas = 1 - has_gate("HPAScaleToZero", kubernetes), spec.get("minReplicas", 1)
+    if replicas < least:
+        since = f"0 needs Kubernetes {GATES['HPAScaleToZero']} or newer, here {kubernetes}"
+        yield Refusal("schema", "spec.minReplicas", f"must be at least {least}", since)
+    if spec["maxReplicas"] < replicas:
         text = "must be at least minReplicas"
         yield Refusal("schema", "spec.maxReplicas", text)
+    kinds = {metric["type"] for metric in spec.get("metrics") or ()}
+    if replicas == 0 and kinds.isdisjoint({"External", "Object"}):
+        text = "must have an External or Object metric: minReplicas is 0"
+        yield Refusal("schema", "spec.metrics", text)
     target, field = spec["scaleTargetRef"], "spec.scaleTargetRef.apiVersion"
     version = target.get("apiVersion") or ""
     # The one kind of the core group that has replicas needs no group.

@@ -27,7 +27,7 @@ class ClusterFacts:
     Facts that the review does not need are not read, and None. ``workloads`` and
     ``authentications`` hold all requested objects by kind and name: None and False if missing.
     ``kinds``: (apiVersion, kind) of all that the API server serves of ``groups``, the API groups
-    that the file's targets are of.
+    that the file's targets are of. ``kubernetes``: the API server's version.
     """
 
     source: str
@@ -39,6 +39,7 @@ class ClusterFacts:
     limit_ranges: tuple[Manifest, ...] | None = None
     groups: frozenset[str] = frozenset()
     kinds: frozenset[tuple[str, str]] | None = None
+    kubernetes: str | None = None
 
     def view(self) -> ClusterView:
         """Return what the webhook sees there."""
@@ -59,6 +60,7 @@ class ClusterFacts:
         return {
             "target": self.source,
             "namespace": self.namespace,
+            "kubernetes": self.kubernetes,
             "scaled_objects": _names(self.scaled_objects),
             "horizontal_pod_autoscalers": _names(self.hpas),
             "limit_ranges": _names(self.limit_ranges),
@@ -86,6 +88,8 @@ class PolicyDocuments:
         self._own = {_key(item): item for item in every if item.get("kind") == AUTHENTICATIONS[1]}
         self._own |= {_key(item): item for item in self._near}
         self.scaled_objects = [item for item in self._near if item.get("kind") == "ScaledObject"]
+        hpas = [item for item in self._near if item.get("kind") == "HorizontalPodAutoscaler"]
+        self.has_policies = bool(self.scaled_objects or hpas)
 
     def wanted_workloads(self) -> list[KindAndName]:
         """Return kind and name of the targets that the file itself does not hold."""

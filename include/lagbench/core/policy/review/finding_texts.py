@@ -87,7 +87,8 @@ _TEXTS = {
         "{counts} of {partitions} stay there under any lag: {partitions} wanted is within the "
         "HPA's tolerance of {tolerance:g} % from {least} on; this policy climbs {way}, so {top} is "
         "never reached",
-        "steps that jump over {counts} (behavior.scaleUp.policies), or {last} pods that suffice",
+        "steps that jump over {counts} (behavior.scaleUp.policies), {last} pods that suffice, or "
+        "on Kubernetes {since} or newer behavior.scaleUp.tolerance: {least_tolerance:g}",
     ),
     "cap-sticks/jumps": _Text(
         "note",
@@ -100,6 +101,12 @@ _TEXTS = {
         "note",
         "only lagbench's controller reads it: kube-controller-manager has one value for all HPAs, "
         "and a managed cluster does not let you set it",
+    ),
+    "kubernetes-version": _Text(
+        "note", "predictions and the embedded bench follow this version; a cluster has its own"
+    ),
+    "kubernetes-differs": _Text(
+        "warning", "the cluster is of {here}: this review follows it, and a run there is refused"
     ),
     "polling-interval-ignored": _Text(
         "warning",
@@ -120,9 +127,19 @@ _TEXTS = {
     ),
     "tolerance-ignored": _Text(
         "warning",
-        "dropped by the API server while the feature gate HPAConfigurableTolerance is off, as it "
-        "is by default: the tolerance stays 10 %",
-        "leave it out, or check that the gate is on",
+        "dropped by an API server before Kubernetes {since} (followed here: {here}), whose gate "
+        "HPAConfigurableTolerance is off by default: the tolerance stays 10 %",
+        "a cluster of Kubernetes {since} or newer; in a rehearsal the annotation "
+        "lagbench.io/kubernetes",
+    ),
+    "tolerance-of-object": _Text(
+        "note",
+        "in force from Kubernetes {since} on (followed here: {here}); an older API server drops it",
+    ),
+    "hpa-to-zero": _Text(
+        "note",
+        "the HPA itself goes to 0 and comes back, from Kubernetes {since} on; an older API server "
+        "rejects it",
     ),
     "policies-empty": _Text(
         "warning",

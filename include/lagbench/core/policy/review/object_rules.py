@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import ceil
+from math import ceil, floor
 from typing import Any
 
 from lag_scaler.keda_values import divisors, go_boolean
 from lagbench.core.hpa.controller_flags import (
+    GATES,
     KUBERNETES_ANNOTATION,
     SYNC_ANNOTATION,
     TOLERANCE_ANNOTATION,
     ControllerFlags,
+    controller_flags,
 )
 from lagbench.core.hpa.hpa_object import HpaBehavior, parse_behavior
 from lagbench.core.keda.loop.keda_hpa import CONTROLLER, SCALED_BY, is_handed_over
@@ -33,7 +35,7 @@ from lagbench.core.policy.admission.webhook import polling_interval_decides
 from lagbench.core.policy.finding import Finding, shown
 from lagbench.core.policy.review.cluster_facts import mapping
 from lagbench.core.policy.review.finding_texts import found
-from lagbench.core.policy.review.subject import Subject, climb
+from lagbench.core.policy.review.subject import KnownObjects, Subject, climb
 
 _MAX, _TARGET, _FALLBACK = "spec.maxReplicaCount", "spec.scaleTargetRef", "spec.fallback"
 _BEHAVIOR = "spec.advanced.horizontalPodAutoscalerConfig.behavior"
@@ -109,7 +111,7 @@ def _partitions(subject: Subject, partitions: int, counted: int) -> Iterator[Fin
 
 def _sticking(subject: Subject, partitions: int) -> Iterator[Finding]:
     """Yield the counts at which the HPA takes the cap for near enough."""
-    tolerance, most = subject.limits.flags.tolerance_in_force, subject.spec.max_replica_count
+    tolerance, most = subject.limits.tolerances.up, subject.spec.max_replica_count
     top = min(partitions, most)  # the ceiling cuts off the rest
     started = subject.limits.started_replicas
     stuck = [n for n in range(started, top) if partitions / n <= 1 + tolerance]
@@ -123,6 +125,8 @@ def _sticking(subject: Subject, partitions: int) -> Iterator[Finding]:
         counts=", ".join(map(str, stuck)),
         partitions=partitions,
         tolerance=100 * tolerance,
+        least_tolerance=floor(100 * (partitions / stuck[-1] - 1)) / 100,
+        since=GATES["HPAConfigurableTolerance"],
         least=ceil(partitions / (1 + tolerance)),
         way=" → ".join(map(str, path)),
         top=top,
@@ -146,10 +150,19 @@ def timing_findings(subject: Subject) -> Iterator[Finding]:
     for trigger in spec.triggers:
         if trigger.uses_cached_metrics:
             yield found("cached-metrics", f"spec.triggers[{trigger.index}].useCachedMetrics")
-    for name in (SYNC_ANNOTATION, TOLERANCE_ANNOTATION, KUBERNETES_ANNOTATION):
+    for name in (SYNC_ANNOTATION, TOLERANCE_ANNOTATION):
         if name in subject.annotations:
             value = str(subject.annotations[name])
             yield found("own-controller-only", f"metadata.annotations.{name}", value)
+
+
+def version_findings(manifest: Mapping[str, Any], known_objects: KnownObjects) -> Iterator[Finding]:
+    """Yield what the annotation of a version is for, and a cluster of another version."""
+    named = controller_flags(manifest, where="policy").kubernetes
+    if named is not None:
+        here = known_objects.version_for(manifest)
+        key = "kubernetes-version" if here == named else "kubernetes-differs"
+        yield found(key, f"metadata.annotations.{KUBERNETES_ANNOTATION}", named, here=here)
 
 
 def behavior_findings(
@@ -173,7 +186,14 @@ def behavior_findings(
     for side, name in (("scaleUp", "up"), ("scaleDown", "down")):
         rules, place = given.get(side) or {}, f"{field}.{side}"
         if rules.get("tolerance") is not None:
-            yield found("tolerance-ignored", f"{place}.tolerance", shown(rules["tolerance"]))
+            is_kept = flags.has_gate("HPAConfigurableTolerance")
+            yield found(
+                "tolerance-of-object" if is_kept else "tolerance-ignored",
+                f"{place}.tolerance",
+                shown(rules["tolerance"]),
+                since=GATES["HPAConfigurableTolerance"],
+                here=flags.version,
+            )
         if rules.get("policies") == []:
             yield found("policies-empty", f"{place}.policies", "[]")
         if rules.get("selectPolicy") == "Disabled":

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from lagbench.core.hpa.controller_flags import followed_version
 from lagbench.core.keda.triggers.trigger_authentication import (
     ContainerVariables,
     decode_secret,
@@ -131,6 +132,7 @@ def _known_objects(
         lacks_target=facts is None and bool(own) and not is_known and kind in WORKLOADS,
         is_cluster_read=facts is not None,
         missing_authentications=frozenset(key for key, is_there in asked.items() if not is_there),
+        kubernetes=None if read.kubernetes is None else followed_version(read.kubernetes),
     )
 
 

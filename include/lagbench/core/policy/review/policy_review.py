@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lagbench.core.hpa.controller_flags import GATES, version_of
 from lagbench.core.hpa.hpa_object import HpaSpec
 from lagbench.core.keda.object.scaled_object import read_scaled_object
 from lagbench.core.keda.triggers.trigger_parameters import NotSupported, TriggerRefused
@@ -30,6 +31,7 @@ from lagbench.core.policy.review.object_rules import (
     replica_findings,
     target_findings,
     timing_findings,
+    version_findings,
 )
 from lagbench.core.policy.review.subject import (
     ANY_NUMBER,
@@ -150,7 +152,10 @@ def _scaled_object(
     odd = odd_finalizers(manifest["metadata"])
     advice = [found("finalizer-name", "metadata.finalizers", name) for name in odd]
     spec, problems = read_scaled_object(manifest, where=where, environment=around.environment)
-    limits = None if spec is None else limits_of(spec, manifest, where=where)
+    version = around.version_for(manifest)
+    limits = None
+    if spec is not None:
+        limits = limits_of(spec, manifest, where=where, kubernetes=version)
     if spec is None or limits is None or problems:
         unread = unread_parameters(manifest["spec"]["triggers"])
         findings = (*map(_problem, problems), *unread, *advice)
@@ -168,6 +173,7 @@ def _scaled_object(
         *resource_only_findings(subject),
         *target_findings(subject),
         *annotation_findings(subject),
+        *version_findings(manifest, around),
         *window_findings(policy),
         *advice,
     )
@@ -196,24 +202,31 @@ def _problem(problem: WrongInput) -> Finding:
 def _hpa(
     manifest: Mapping[str, Any], where: str, around: KnownObjects, context: PolicyContext
 ) -> PolicyReview:
-    kind, name, answer = "HorizontalPodAutoscaler", name_of(manifest), admit_hpa(manifest)
+    version = around.kubernetes or version_of(manifest)
+    kind, name, answer = "HorizontalPodAutoscaler", name_of(manifest), admit_hpa(manifest, version)
     if not answer.is_accepted:
         refusals = refusal_findings(manifest, answer)
         return PolicyReview(kind, name, False, refusals, refused_by="apiserver")
-    played, problems = playable_metrics(stored_hpa(manifest), where)
-    policy, others = Policy.read(played, where=where), list(map(_hpa_problem, problems))
-    behavior = played["spec"].get("behavior")
+    played, problems = playable_metrics(stored_hpa(manifest, version), where)
+    policy = Policy.read(played, where=where, kubernetes=version)
+    others, limits = list(map(_hpa_problem, problems)), policy.limits
+    behavior = json_value(manifest)["spec"].get("behavior")
     findings = [
         *others,
-        *behavior_findings(behavior, policy.limits.flags, context.pause_seconds, "spec.behavior"),
+        *version_findings(manifest, around),
+        *behavior_findings(behavior, limits.flags, context.pause_seconds, "spec.behavior"),
         *window_findings(policy),
         *_other_autoscalers(manifest, around),
     ]
     spec = policy.spec
-    if isinstance(spec, HpaSpec) and not others and not policy.limits.reads_load:
+    if isinstance(spec, HpaSpec) and spec.min_replicas == 0:
+        findings.append(
+            found("hpa-to-zero", "spec.minReplicas", "0", since=GATES["HPAScaleToZero"])
+        )
+    if isinstance(spec, HpaSpec) and not others and not limits.reads_load:
         names = ", ".join(metric.name for metric in spec.metrics)
         findings.append(found("lag-not-seen/hpa", "spec.metrics", names))
-    return PolicyReview(kind, name, True, tuple(findings), limits=policy.limits)
+    return PolicyReview(kind, name, True, tuple(findings), limits=limits)
 
 
 def _hpa_problem(problem: WrongInput) -> Finding:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lagbench.core.hpa.controller_flags import version_of
 from lagbench.core.hpa.hpa_metrics import propose_external_average
 from lagbench.core.hpa.hpa_object import parse_hpa
 from lagbench.core.hpa.hpa_sync import (
@@ -15,7 +16,7 @@ from lagbench.core.hpa.hpa_sync import (
     record_change,
     start_history,
 )
-from lagbench.core.keda.loop.keda_hpa import build_hpa
+from lagbench.core.keda.loop.keda_hpa import build_hpa, is_handed_over
 from lagbench.core.keda.loop.scalers import MetricSpec
 from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
 from lagbench.core.kubernetes_values import NS_PER_SECOND
@@ -55,7 +56,8 @@ class KnownObjects:
     of the known ones; None: not read. ``lacks_target``: the file holds workloads of this namespace,
     but not the target, and no cluster was asked. ``is_cluster_read``: else an object that is not
     among them may be there. ``missing_authentications``: (kind, name) of those
-    that the cluster does not have.
+    that the cluster does not have. ``kubernetes``: the cluster's version; None: no cluster was
+    asked, and the one that the policy names is followed.
     """
 
     cluster: ClusterView = field(default_factory=ClusterView)
@@ -64,6 +66,13 @@ class KnownObjects:
     lacks_target: bool = False
     is_cluster_read: bool = False
     missing_authentications: frozenset[tuple[str, str]] = frozenset()
+    kubernetes: str | None = None
+
+    def version_for(self, manifest: Mapping[str, Any]) -> str:
+        """Return the version of Kubernetes that is followed for a policy."""
+        if self.kubernetes is None or is_handed_over(manifest):
+            return version_of(manifest)
+        return self.kubernetes
 
 
 @dataclass(frozen=True)
@@ -130,7 +139,7 @@ def climb(subject: Subject, *, wish: int) -> tuple[int, ...]:
     spec, flags = subject.spec, subject.limits.flags
     built = build_hpa(spec, {"uid": "", **(subject.manifest.get("metadata") or {})}, [metric])
     hpa = parse_hpa(built, where="climb")
-    settings, replicas = HpaSettings(tolerance=flags.tolerance_in_force), max(spec.floor, 1)
+    settings, replicas = HpaSettings(), max(spec.floor, 1)
     sync_seconds = round(flags.sync_seconds_in_force)
     most_still = _LONGEST_WINDOW_SECONDS // sync_seconds + 1
     # The floor has long been recommended when the lag comes: a scale-up window looks back on it.
@@ -142,7 +151,7 @@ def climb(subject: Subject, *, wish: int) -> tuple[int, ...]:
             [wish * _TARGET_MILLI],
             _TARGET_MILLI,
             status_replicas=replicas,
-            tolerance=settings.tolerance,
+            tolerances=subject.limits.tolerances,
         )
         outcomes = [MetricOutcome("lag", proposal)]
         decision = decide(

@@ -246,7 +246,7 @@ def threshold_findings(subject: Subject) -> Iterator[Finding]:
             facts["side"] = "below" if threshold < suggested else "above"
             yield found("threshold-suggestion", field, value, share=SHARE_OF_SLO, **facts)
     if context.base_rate is not None:
-        floor, tolerated = limits.started_replicas, 1 + limits.flags.tolerance_in_force
+        floor, tolerated = limits.started_replicas, 1 + limits.tolerances.up
         seconds = context.consumer.lag_at_rest_seconds(context.base_rate, floor)
         held, at_rest = threshold * floor * tolerated, context.base_rate * seconds
         if held < at_rest < math.inf:

@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.fakes.policies import CPU, kafka, scaled_object
+from tests.fakes.policies import CPU, hpa, kafka, scaled_object
 
-from lagbench.core.policy.admission.api_server import Admission, FieldValidation, admit
+from lagbench.core.policy.admission.api_server import (
+    Admission,
+    FieldValidation,
+    admit,
+    admit_hpa,
+    stored_hpa,
+)
 from lagbench.core.policy.admission.webhook import ClusterView
 
 ROLLOUT = {"name": "w", "apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout"}
@@ -29,6 +35,50 @@ def workload(requests: dict[str, str] | None = None, **pod: Any) -> dict[str, An
     container = {"name": "c", "resources": {"requests": requests or {}}}
     template = {"spec": {"containers": [container], **pod}}
     return {"kind": "Deployment", "metadata": {"name": "w"}, "spec": {"template": template}}
+
+
+EXTERNAL = {
+    "type": "External",
+    "external": {"metric": {"name": "m"}, "target": {"type": "AverageValue", "averageValue": "5"}},
+}
+RESOURCE = {
+    "type": "Resource",
+    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}},
+}
+
+
+@pytest.mark.parametrize(
+    ("version", "minimum", "metric", "tolerance", "refused", "stored"),
+    [
+        ("1.34", 0, EXTERNAL, "0.05", ["spec.minReplicas"], None),
+        ("1.34", 0, RESOURCE, "0.05", ["spec.minReplicas", "spec.metrics"], None),
+        ("1.34", 1, EXTERNAL, "0.35", [], None),
+        ("1.34", 1, EXTERNAL, "-0.1", [], None),  # dropped unread
+        ("1.34", 1, EXTERNAL, "1.5", [], None),
+        ("1.37", 0, EXTERNAL, "0.05", [], "0.05"),
+        ("1.37", 0, RESOURCE, "0.05", ["spec.metrics"], None),
+        ("1.37", 1, EXTERNAL, "0.35", [], "0.35"),
+        ("1.37", 1, EXTERNAL, "-0.1", ["spec.behavior.scaleUp.tolerance"], None),
+        ("1.37", 1, EXTERNAL, "1.5", [], "1.5"),
+    ],
+)
+def test_an_hpa_is_answered_as_1_34_4_and_1_37_2_did(
+    version: str,
+    minimum: int,
+    metric: Any,
+    tolerance: str,
+    *,
+    refused: list[str],
+    stored: str | None,
+) -> None:
+    """Each row was applied with kubectl to both on the rig of tests/cluster."""
+    rules = {"scaleUp": {"tolerance": tolerance}}
+    asked = hpa(minReplicas=minimum, metrics=[metric], behavior=rules)
+
+    assert [one.field for one in admit_hpa(asked, version).refusals] == refused
+    if not refused:
+        kept = stored_hpa(asked, version)["spec"]["behavior"]["scaleUp"]
+        assert kept.get("tolerance") == stored
 
 
 def test_all_problems_come_in_one_answer() -> None:

@@ -33,7 +33,7 @@ from lagbench.core.keda.object.scaled_object_spec import PAUSED
 from lagbench.core.policy.finding import Finding
 from lagbench.core.policy.review.policy_file import review_documents
 from lagbench.core.policy.review.policy_review import PolicyReview, review_policy
-from lagbench.core.policy.review.subject import PolicyContext
+from lagbench.core.policy.review.subject import KnownObjects, PolicyContext
 
 CASES = Path(__file__).parents[4] / "data" / "keda_webhook_cases.json.gz"
 EVEN = {"ensureEvenDistributionOfPartitions": "true"}
@@ -103,6 +103,14 @@ def test_a_plain_policy_warns_of_nothing() -> None:
         ("up-window-waits", "note", {"advanced": behavior(scaleUp=window(300))}),
         ("down-window-short", "warning", {"advanced": behavior(scaleDown=window(0))}),
         ("tolerance-ignored", "warning", {"advanced": behavior(scaleUp={"tolerance": "0.05"})}),
+        (
+            "tolerance-of-object",
+            "note",
+            {
+                "annotations": {KUBERNETES_ANNOTATION: "1.35"},
+                "advanced": behavior(scaleUp={"tolerance": "0.05"}),
+            },
+        ),
         ("policies-empty", "warning", {"advanced": behavior(scaleUp={"policies": []})}),
         (
             "down-disabled",
@@ -260,6 +268,7 @@ def test_what_a_finding_reckons_with(code: str, spec: dict[str, Any], said: str)
         ({SCALED_BY: CONTROLLER, PAUSED: "true"}, "handed-over"),
         ({SCALED_BY: CONTROLLER}, "two-controllers"),
         ({"lagbench.io/hpa-sync-seconds": "5"}, "own-controller-only"),
+        ({KUBERNETES_ANNOTATION: "1.37"}, "kubernetes-version"),
         ({"lagbench.io/cron-windows": "soon"}, "cron-windows"),
     ],
 )
@@ -269,6 +278,52 @@ def test_annotations_are_named(annotations: dict[str, str], code: str) -> None:
 
     assert code in codes
     assert ("scaling-held" in codes) is (code == "scaling-held")
+
+
+@pytest.mark.parametrize(
+    ("named", "cluster", "up", "codes"),
+    [
+        (None, None, "0.05", {"tolerance-ignored", "cap-sticks"}),
+        ("1.35", None, "0.05", {"tolerance-of-object", "kubernetes-version"}),
+        ("1.35", None, "0.1", {"tolerance-of-object", "kubernetes-version", "cap-sticks"}),
+        (None, "1.37", "0.05", {"tolerance-of-object"}),
+        ("1.37", "1.34", "0.05", {"tolerance-ignored", "kubernetes-differs", "cap-sticks"}),
+    ],
+)
+def test_the_version_decides_on_the_tolerance_of_an_object(
+    named: str | None, cluster: str | None, up: str, codes: set[str]
+) -> None:
+    """That of the cluster if one was asked, else the annotation's: 12 / 11 is 9 % too many."""
+    annotations = {} if named is None else {KUBERNETES_ANNOTATION: named}
+    reviewed = review_policy(
+        scaled_object(annotations, advanced=behavior(scaleUp={"tolerance": up})),
+        where="file",
+        context=PolicyContext(partitions=12),
+        known_objects=KnownObjects(kubernetes=cluster),
+    )
+    about = {"tolerance-ignored", "tolerance-of-object", "cap-sticks", "kubernetes-version"}
+
+    assert {*reviewed.codes} & {*about, "kubernetes-differs"} == codes
+
+
+@pytest.mark.parametrize(
+    ("version", "metric", "field"),
+    [
+        ("1.36", "External", "spec.minReplicas"),
+        ("1.37", "External", None),
+        ("1.37", "Resource", "spec.metrics"),
+    ],
+)
+def test_an_hpa_goes_to_zero_from_1_37_on(version: str, metric: str, field: str | None) -> None:
+    """It needs a metric that is there without a pod."""
+    sources = {"External": {"external": SOURCE}, "Resource": {"resource": RESOURCE}}
+    asked = hpa(minReplicas=0, metrics=[{"type": metric, **sources[metric]}])
+    around = KnownObjects(kubernetes=version)
+    reviewed = review_policy(asked, where="file", known_objects=around)
+
+    refused = [one.field for one in reviewed.findings if one.level == "refused"]
+    assert refused == ([] if field is None else [field])
+    assert ("hpa-to-zero" in reviewed.codes) is (field is None)
 
 
 @pytest.mark.parametrize(
@@ -503,7 +558,7 @@ RESOURCE = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization
     [
         ({"scaleTargetRef": {"kind": "Deployment", "name": "w"}}, "spec.scaleTargetRef.apiVersion"),
         ({"scaleTargetRef": {**TARGET, "name": ""}}, "spec.scaleTargetRef.name"),
-        ({"minReplicas": 0}, "spec.minReplicas"),
+        ({"minReplicas": -1}, "spec.minReplicas"),
         ({"minReplicas": 4}, "spec.maxReplicas"),
         ({"maxReplicas": 3_000_000_000}, "spec.maxReplicas"),
         ({"behavior": {"scaleUp": {"policies": []}}}, "spec.behavior.scaleUp.policies"),
