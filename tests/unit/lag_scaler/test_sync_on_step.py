@@ -45,6 +45,9 @@ def changes(pods: Sequence[float], *, interval: float, distance: float) -> list[
         ([1, *[5] * 16, 5], 1, 1, [1]),
         ([1, 5, 5, 1, *[5] * 4], 2, 10, [2, 12]),
         ([5, 5, 1.2], 15, 5, []),
+        # sampled four times a second, it is as late as the sample
+        ([*[1] * 8, 5, 5, 5], 0.25, 1, [2]),
+        ([1, 2, 3, 4, 5, 6, 7, 8, 9], 0.25, 1, [0.25, 1.25]),
         # below one pod the HPA has one
         ([0, 1, 0, 1], 1, 1, []),
     ],

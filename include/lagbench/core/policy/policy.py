@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, get_args
 
 from lagbench.core.hpa.controller_flags import (
-    KUBERNETES_ANNOTATION,
     SYNC_ANNOTATION,
     TOLERANCE_ANNOTATION,
 )
@@ -310,16 +309,17 @@ def _check_one_source(manifest: Mapping[str, Any], where: str) -> None:
 def require_own_controller(policy: Policy, *, where: str, is_embedded: bool) -> None:
     """Reject flags of the HPA's controller on a cluster where Kubernetes' own one drives the HPA.
 
-    That one has one sync and one tolerance for all HPAs, and does not read the annotations.
+    That one has one sync and one tolerance for all HPAs, and does not read the annotations. The
+    version that a policy names is what simulator and bench follow; the cluster has its own.
 
     :raises WrongInput: the policy sets a flag, and lagbench's controller does not drive it.
     """
     flags, manifest = policy.limits.flags, policy.manifest
-    if is_embedded or not flags.are_set:
+    if is_embedded or (flags.sync_seconds, flags.tolerance) == (None, None):
         return
     if isinstance(policy.spec, ScaledObjectSpec) and is_handed_over(manifest):
         return
-    names = (SYNC_ANNOTATION, TOLERANCE_ANNOTATION, KUBERNETES_ANNOTATION)
+    names = (SYNC_ANNOTATION, TOLERANCE_ANNOTATION)
     name = next(name for name in names if name in manifest["metadata"]["annotations"])
     raise WrongInput(
         where=where,

@@ -101,6 +101,10 @@ _TEXTS = {
         "only lagbench's controller reads it: kube-controller-manager has one value for all HPAs, "
         "and a managed cluster does not let you set it",
     ),
+    "own-controller-only/version": _Text(
+        "note",
+        "simulator and embedded bench play this version of Kubernetes; a cluster has its own",
+    ),
     "polling-interval-ignored": _Text(
         "warning",
         "decides nothing with minReplicaCount {floor}: the HPA reads the lag itself, every "
@@ -274,8 +278,8 @@ _TEXTS = {
     ),
     "sync-on-step": _Text(
         "note",
-        "the HPA syncs when the metric takes a step, up to once in {distance:g} s; its other syncs "
-        "stay 15 s apart",
+        "the HPA syncs when a sample (every {sampling:g} s) shows a step of the metric, up to once "
+        "in {distance:g} s; its other syncs stay 15 s apart",
     ),
     "sync-on-step/old": _Text(
         "warning",

@@ -149,7 +149,8 @@ def timing_findings(subject: Subject) -> Iterator[Finding]:
     for name in (SYNC_ANNOTATION, TOLERANCE_ANNOTATION, KUBERNETES_ANNOTATION):
         if name in subject.annotations:
             value = str(subject.annotations[name])
-            yield found("own-controller-only", f"metadata.annotations.{name}", value)
+            key = "/version" if name == KUBERNETES_ANNOTATION else ""
+            yield found(f"own-controller-only{key}", f"metadata.annotations.{name}", value)
 
 
 def behavior_findings(
