@@ -66,10 +66,17 @@ def test_the_hours_are_those_of_the_runs(name: str) -> None:
 
 @pytest.mark.parametrize("name", list_experiments())
 def test_every_experiment_has_its_rows_and_its_result(name: str) -> None:
-    """The reference lists it, the findings say what it shows, and its result is beside its page."""
-    for page in ("docs/reference.md", "docs/findings/README.md"):
+    """The reference lists it, the findings say what it shows, and its result is beside its page.
+
+    One whose page is still to be measured has no row yet.
+    """
+    own = PROJECT_ROOT / "docs/findings" / name / "README.md"
+    is_measured = not own.is_file() or "TO BE MEASURED" not in own.read_text(encoding="utf-8")
+    for page in ("docs/reference.md", "docs/findings/README.md")[: 1 + is_measured]:
         text = (PROJECT_ROOT / page).read_text(encoding="utf-8")
         assert re.search(rf"`(lagbench experiment )?{name}`(, `\w+`)* \|", text), page
+    if not is_measured:
+        return
     rows = [line for line in text.splitlines() if line[:1] == "|"]
     assert any(f"]({name}/" in row and f"experiment {name}`" in row for row in rows)
     assert (PROJECT_ROOT / "docs/findings" / name / "result.md").is_file()
