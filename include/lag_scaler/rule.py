@@ -78,6 +78,7 @@ class LagRule(BaseModel):
     ensure_even_distribution_of_partitions: Flag = False
     sync_on_step: Flag = False
     sync_distance_seconds: float = Field(5.0, ge=1, le=3600, allow_inf_nan=False)
+    sync_floor: int = Field(1, ge=1, le=100_000)
 
     @property
     def window_span_seconds(self) -> float:
