@@ -309,22 +309,21 @@ def _check_one_source(manifest: Mapping[str, Any], where: str) -> None:
 def require_own_controller(policy: Policy, *, where: str, is_embedded: bool) -> None:
     """Reject flags of the HPA's controller on a cluster where Kubernetes' own one drives the HPA.
 
-    That one has one sync and one tolerance for all HPAs, and does not read the annotations. The
-    version that a policy names is what simulator and bench follow; the cluster has its own.
+    That one has one sync and one tolerance for all HPAs, and does not read the annotations.
 
     :raises WrongInput: the policy sets a flag, and lagbench's controller does not drive it.
     """
-    flags, manifest = policy.limits.flags, policy.manifest
-    if is_embedded or (flags.sync_seconds, flags.tolerance) == (None, None):
+    manifest = policy.manifest
+    annotations = manifest["metadata"].get("annotations") or {}
+    name = next((n for n in (SYNC_ANNOTATION, TOLERANCE_ANNOTATION) if n in annotations), None)
+    if is_embedded or name is None:
         return
     if isinstance(policy.spec, ScaledObjectSpec) and is_handed_over(manifest):
         return
-    names = (SYNC_ANNOTATION, TOLERANCE_ANNOTATION)
-    name = next(name for name in names if name in manifest["metadata"]["annotations"])
     raise WrongInput(
         where=where,
         field=f"metadata.annotations[{name}]",
-        value=manifest["metadata"]["annotations"][name],
+        value=annotations[name],
         allowed="no value on a cluster, where kube-controller-manager has one for all HPAs (or "
         f"hand the ScaledObject over to {CONTROLLER}, docs/kubernetes.md)",
     )

@@ -212,18 +212,11 @@ def test_a_cluster_whose_controller_does_not_read_the_flags_refuses_them() -> No
         require_own_controller(policy, where="lab-sync-5", is_embedded=False)
 
 
-@pytest.mark.parametrize(
-    "annotations",
-    [
-        {**SYNC, "lagbench.io/scaled-by": "lagbench-autoscaler"},  # lagbench's drives it there
-        {"lagbench.io/kubernetes": "1.37"},  # for the simulator: the cluster has its version
-    ],
-)
-def test_what_a_cluster_does_not_have_to_read_may_be_there(annotations: dict[str, str]) -> None:
-    """A policy that is handed over, and the version that it is for."""
-    of = Policy.read(scaled_object(annotations), where="f")
+def test_a_policy_that_is_handed_over_may_have_flags_on_a_cluster() -> None:
+    """Lagbench's controller drives it there."""
+    handed = scaled_object({**SYNC, "lagbench.io/scaled-by": "lagbench-autoscaler"})
 
-    require_own_controller(of, where="f", is_embedded=False)
+    require_own_controller(Policy.read(handed, where="f"), where="handed", is_embedded=False)
 
 
 def of_run(kind: str | None = None, **changes: Any) -> dict[str, Any]:

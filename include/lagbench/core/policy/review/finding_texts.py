@@ -101,10 +101,6 @@ _TEXTS = {
         "only lagbench's controller reads it: kube-controller-manager has one value for all HPAs, "
         "and a managed cluster does not let you set it",
     ),
-    "own-controller-only/version": _Text(
-        "note",
-        "simulator and embedded bench play this version of Kubernetes; a cluster has its own",
-    ),
     "polling-interval-ignored": _Text(
         "warning",
         "decides nothing with minReplicaCount {floor}: the HPA reads the lag itself, every "

@@ -8,7 +8,6 @@ from typing import Any
 
 from lag_scaler.keda_values import divisors, go_boolean
 from lagbench.core.hpa.controller_flags import (
-    KUBERNETES_ANNOTATION,
     SYNC_ANNOTATION,
     TOLERANCE_ANNOTATION,
     ControllerFlags,
@@ -146,11 +145,10 @@ def timing_findings(subject: Subject) -> Iterator[Finding]:
     for trigger in spec.triggers:
         if trigger.uses_cached_metrics:
             yield found("cached-metrics", f"spec.triggers[{trigger.index}].useCachedMetrics")
-    for name in (SYNC_ANNOTATION, TOLERANCE_ANNOTATION, KUBERNETES_ANNOTATION):
+    for name in (SYNC_ANNOTATION, TOLERANCE_ANNOTATION):
         if name in subject.annotations:
             value = str(subject.annotations[name])
-            key = "/version" if name == KUBERNETES_ANNOTATION else ""
-            yield found(f"own-controller-only{key}", f"metadata.annotations.{name}", value)
+            yield found("own-controller-only", f"metadata.annotations.{name}", value)
 
 
 def behavior_findings(
