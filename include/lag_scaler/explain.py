@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lag_scaler.rule import MAX_GAP_INTERVALS, SPAN_TOLERANCE_INTERVALS, Decision
+from lag_scaler.rule import SPAN_TOLERANCE_INTERVALS, Decision, max_gap_ns
 
 WANTS_STEPS, STEPS = "lagbench-explain", "lagbench-steps-bin"
 """The key in the metadata of a call that requests the steps, and that of the answer."""
@@ -23,7 +23,7 @@ def explain(decision: Decision, now_ns: int) -> tuple[Step, ...]:
     """Return the steps in the order in which they were taken."""
     rule, figures, span = decision.rule, decision.figures, decision.span_seconds
     interval, raw = rule.sampling_interval_seconds, f"{decision.raw_metric:g}"
-    allowed, half = MAX_GAP_INTERVALS * interval, SPAN_TOLERANCE_INTERVALS * interval
+    allowed, half = max_gap_ns(interval) / 1e9, SPAN_TOLERANCE_INTERVALS * interval
     age = (now_ns - figures.at_ns) / 1e9
     unit = "s of age" if rule.lag_metric == "seconds" else "records"
     of_what = "any one partition" if rule.lag_scope == "partition" else "the whole group"
@@ -43,7 +43,7 @@ def explain(decision: Decision, now_ns: int) -> tuple[Step, ...]:
         Step(
             "sample",
             f"newest sample {age:.1f} s old; {_count(figures.samples, 'sample')} kept",
-            f"at most {allowed:g} s old (2.5 x samplingInterval {interval:g} s)",
+            f"at most {allowed:g} s old (samplingInterval {interval:g} s)",
             "fresh" if -allowed <= age <= allowed else "stale: no decision",
         ),
         _lag(decision),
@@ -131,7 +131,7 @@ def _projection(decision: Decision) -> Step:
     return Step(
         "projection",
         f"in {growth.in_per_second:.1f}/s (usually {growth.usual_in_per_second:.1f}/s), out "
-        f"{growth.out_per_second:.1f}/s over the last {growth.over_seconds:.0f} s: "
+        f"{growth.out_per_second:.1f}/s over the last {growth.over_seconds:.1f} s: "
         f"{growth.per_second:+.1f}/s at the lower of both",
         f"a stretch of {span:g} s or more which at these rates lasts until sustainSeconds is early",
         result,

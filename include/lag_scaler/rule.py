@@ -15,7 +15,9 @@ from pod_program.errors import NotReady
 LAG_SCALER_DEFAULT_THRESHOLD = 500
 """The default of ``lagThreshold``, in records for each replica."""
 # Two missed samples and some lateness are tolerated; a third missed sample ends every stretch.
-MAX_GAP_INTERVALS = 2.5
+_MAX_GAP_INTERVALS = 2.5
+# A broker that is busy for a second must not cost KEDA its metric, however short the interval.
+_SHORTEST_MAX_GAP_SECONDS = 2.5
 # Samples come early or late by milliseconds: a span counts as reached half an interval before.
 SPAN_TOLERANCE_INTERVALS = 0.5
 _MOST_NAMED_PARTITIONS = 5_000
@@ -58,7 +60,7 @@ class LagRule(BaseModel):
     activation_lag_threshold: int = Field(0, ge=0, le=_MOST_RECORDS)
     sustain_seconds: float = Field(120.0, ge=0, le=86_400, allow_inf_nan=False)
     sampling_interval_seconds: float = Field(
-        10.0, ge=1, le=3600, allow_inf_nan=False, alias="samplingInterval"
+        10.0, ge=0.2, le=3600, allow_inf_nan=False, alias="samplingInterval"
     )
     # A window of 2,000 samples of 2,400 partitions is 115 MB; more is a mistake.
     window_size: int = Field(30, ge=2, le=2000)
@@ -76,6 +78,7 @@ class LagRule(BaseModel):
     ensure_even_distribution_of_partitions: Flag = False
     sync_on_step: Flag = False
     sync_distance_seconds: float = Field(5.0, ge=1, le=3600, allow_inf_nan=False)
+    sync_floor: int = Field(1, ge=1, le=100_000)
 
     @property
     def window_span_seconds(self) -> float:
@@ -122,7 +125,8 @@ class LagRule(BaseModel):
 
 def max_gap_ns(interval_seconds: float) -> int:
     """Return the longest distance of two samples; it is also the newest one's highest age."""
-    return round(MAX_GAP_INTERVALS * interval_seconds * NS_PER_SECOND)
+    seconds = max(_MAX_GAP_INTERVALS * interval_seconds, _SHORTEST_MAX_GAP_SECONDS)
+    return round(seconds * NS_PER_SECOND)
 
 
 class LagUnavailable(NotReady):

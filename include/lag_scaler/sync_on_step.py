@@ -11,7 +11,7 @@ import math
 from collections import deque
 
 from lag_scaler.keda_values import NS_PER_SECOND
-from lag_scaler.rule import Decision
+from lag_scaler.rule import SPAN_TOLERANCE_INTERVALS, Decision, LagRule
 
 CHANGE = 0.001
 """KEDA writes targets in thousandths; an equal spec is not written, so it causes no sync."""
@@ -24,13 +24,16 @@ HPA_TOLERANCE = 0.1
 class SyncOnStep:
     """Alternates between two targets; a change follows a step of the metric, never calm lag.
 
-    The metric takes a step where it requests more pods than the HPA is known to have read, beyond
-    the tolerance. The HPA has surely read the least value of one sync period.
+    The metric takes a step where it requests more pods than the HPA is known to have read, and
+    more than the floor, beyond the tolerance. The HPA has surely read the least value of one sync
+    period. Samples come early by milliseconds: a distance is reached half an interval before.
     """
 
-    def __init__(self, distance_seconds: float) -> None:
-        """Keep ``distance_seconds`` between two changes."""
-        self._distance_ns = round(distance_seconds * NS_PER_SECOND)
+    def __init__(self, rule: LagRule) -> None:
+        """Take the rule's floor and the distance that it keeps between two changes."""
+        early = SPAN_TOLERANCE_INTERVALS * rule.sampling_interval_seconds
+        self._distance_ns = round((rule.sync_distance_seconds - early) * NS_PER_SECOND)
+        self._floor = rule.sync_floor
         self._changed_at_ns: int | None = None
         self._read: deque[tuple[int, float]] = deque()
         self.added = 0.0
@@ -43,7 +46,7 @@ class SyncOnStep:
         # The newest value that is older stood until the next sample.
         while len(self._read) > 1 and self._read[1][0] <= began_ns:
             self._read.popleft()
-        known = max(1, math.ceil(min((value for _, value in self._read), default=pods)))
+        known = max(self._floor, math.ceil(min((value for _, value in self._read), default=pods)))
         is_late = self._changed_at_ns is None or at_ns - self._changed_at_ns >= self._distance_ns
         is_step = pods > known * (1 + HPA_TOLERANCE) and is_late
         if is_step:

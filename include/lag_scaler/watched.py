@@ -67,7 +67,7 @@ class Watched:
         self.now_ns, self._changes = now_ns, changes
         self._logged: tuple[bool, ...] | None = None
         rule = settings.rule
-        self._steps = SyncOnStep(rule.sync_distance_seconds) if rule.sync_on_step else None
+        self._steps = SyncOnStep(rule) if rule.sync_on_step else None
 
     @property
     def target(self) -> float:

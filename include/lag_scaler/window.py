@@ -106,7 +106,7 @@ class WatchedRule:
             return decision
         raise LagUnavailable(
             f"the newest sample is {age_ns / NS_PER_SECOND:.1f} s old, at most "
-            f"{self._max_gap_ns / NS_PER_SECOND:g} s is allowed (2.5 sampling intervals): "
+            f"{self._max_gap_ns / NS_PER_SECOND:g} s is allowed: "
             f"{trouble or 'no read has ended since'}"
         )
 

@@ -2,6 +2,8 @@
 
 ``python -m tests.cluster.cluster_rehearsal SCENARIO [OPTIONS…]`` brings the rig up, runs
 ``lagbench run SCENARIO OPTIONS…`` there and goes; run folders land where they usually do.
+``… cluster_rehearsal experiment NAME [OPTIONS…]`` runs the pairs of an experiment there, and with
+the same ``--folder`` continues. ``KUBERNETES=1.37`` in the environment chooses the version.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube.kube import Kube
 from lagbench.adapters.kube.workloads import WORKLOADS
 from lagbench.catalog.catalog import checked_cell
+from lagbench.catalog.experiments import load_experiment
 from lagbench.core.cluster.lease import LEASE
 from lagbench.core.scenario.run_names import LAG_SCALER, NAMESPACE, RUN_ID_LABEL
 from lagbench.embedded.broker import Broker
@@ -163,8 +166,8 @@ def asked(
 def lag_scaler_has_a_name(rig: Rig, folder: Path) -> Iterator[None]:
     """Let KEDA find the lag scaler, for want of DNS: its Service's address is written as it comes.
 
-    KEDA is a process of this mount namespace here, so that it reads this file of hosts. The Service
-    is the run's own: one that is there before would be somebody else's, and rejected.
+    KEDA is a process of this mount namespace here, so that it reads this file of hosts. Each run
+    has a Service of its own: one that is there before would be somebody else's, and rejected.
     """
     hosts = folder / "hosts"
     hosts.write_text(_HOSTS.read_text())
@@ -182,16 +185,16 @@ def lag_scaler_has_a_name(rig: Rig, folder: Path) -> Iterator[None]:
 
 def _write_address(rig: Rig, hosts: Path, is_over: threading.Event) -> None:
     query = ("get", "service", LAG_SCALER, "--ignore-not-found", "-o=jsonpath={.spec.clusterIP}")
+    known, written = hosts.read_text(), ""
     while not is_over.wait(_SERVICE_POLL_SECONDS):
         address = kubectl(rig, "-n", NAMESPACE, *query)
-        if address:
-            with hosts.open("a") as lines:
-                lines.write(f"\n{address} {LAG_SCALER}.{NAMESPACE}\n")
-            return
+        if address and address != written:  # in place: another file would not be the mounted one
+            hosts.write_text(f"{known}\n{address} {LAG_SCALER}.{NAMESPACE}\n")
+            written = address
 
 
 def main(arguments: list[str]) -> int:
-    """Run one rehearsal on a rig; returns the command's exit code."""
+    """Run one rehearsal or experiment on a rig; returns the command's exit code."""
     if not is_inside():
         reason = problem()
         if reason is not None:
@@ -199,21 +202,25 @@ def main(arguments: list[str]) -> int:
             return 3
         build_all(lambda line: sys.stderr.write(f"{line}\n"))
         enter([sys.executable, "-m", "tests.cluster.cluster_rehearsal", *arguments])
+    if arguments[0] == "experiment":
+        scenario, command = load_experiment(arguments[1]).scenario, arguments
+    else:
+        scenario, command = arguments[0], ["run", *arguments]
     with tempfile.TemporaryDirectory(prefix="lagbench-rig-") as name:
         folder = Path(name)
         rig = Rig.up(folder / "rig", build_all(lambda line: sys.stderr.write(f"{line}\n")))
         try:
             rig.import_programs()
-            if checked_cell(arguments[0]).scenario.consumer.kind == "spark":
+            if checked_cell(scenario).scenario.consumer.kind == "spark":
                 rig.import_spark()
             with broker_for_pods(folder / "broker") as broker:
                 kubeconfig = stand_up(rig, folder, broker.bootstrap_servers)
                 options = ["--target", f"context:{CONTEXT}"]
                 options += ["--target-settings", str(folder / "settings.env")]
-                command = [str(Path(sys.executable).parent / "lagbench"), "run", *arguments]
+                lagbench = str(Path(sys.executable).parent / "lagbench")
                 environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
                 with lag_scaler_has_a_name(rig, folder):
-                    return subprocess.call([*command, *options], env=environment)
+                    return subprocess.call([lagbench, *command, *options], env=environment)
         finally:
             rig.down()
 

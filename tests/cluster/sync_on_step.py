@@ -93,7 +93,7 @@ def workload(kube: Kube, scaler: str, servers: str, mode: str) -> Iterator[tuple
         "lagThreshold": str(THRESHOLD),
         "lagScope": "total",
         "sustainSeconds": "0",
-        "samplingInterval": "1",
+        "samplingInterval": "0.25",
         "syncOnStep": MODES[mode],
     }
     trigger = {"type": "external-push", "metadata": metadata}

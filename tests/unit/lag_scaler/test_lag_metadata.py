@@ -110,10 +110,11 @@ LIMITED = {"limitToPartitionsWithLag": "true"}
         ("activationLagThreshold", "-1", {}),
         ("sustainSeconds", "-5", {}),
         ("sustainSeconds", "inf", {}),
-        ("samplingInterval", "0.9", {}),
+        ("samplingInterval", "0.1", {}),
         ("windowSize", "1", {}),
         ("windowSize", "100000", {}),
         ("windowSize", "12", {}),  # 12 samples at 10 s span 110 s and never 120 s
+        ("windowSize", "480", {"samplingInterval": "0.25"}),
         ("scaleDownStabilization", "7200", {}),
         ("lagScope", "topic", {}),
         ("lagMetric", "bytes", {}),

@@ -12,13 +12,24 @@ from lag_scaler.sync_on_step import CHANGE, SyncOnStep
 THRESHOLD = 10
 
 
-def changes(pods: Sequence[float], *, interval: float, distance: float) -> list[float]:
-    """Return the seconds at which the target changed, for the pods that each sample asks for."""
-    chosen = rule(sustain_seconds=0.0, lag_threshold=THRESHOLD, sampling_interval_seconds=interval)
-    over, signal = window(chosen), SyncOnStep(distance)
+def changes(
+    pods: Sequence[float], *, interval: float, distance: float, floor: int = 1, late: float = 0
+) -> list[float]:
+    """Return the seconds at which the target changed, for the pods that each sample asks for.
+
+    The second sample comes ``late``.
+    """
+    chosen = rule(
+        sustain_seconds=0.0,
+        lag_threshold=THRESHOLD,
+        sampling_interval_seconds=interval,
+        sync_distance_seconds=distance,
+        sync_floor=floor,
+    )
+    over, signal = window(chosen), SyncOnStep(chosen)
     watched, found = over.watch(chosen), []
     for number, wanted in enumerate(pods):
-        second = interval * number
+        second = interval * number + (late if number == 1 else 0)
         over.add(lags(second, round(wanted * THRESHOLD), *[0] * 23))
         if signal.take(watched.decide(at(second))):
             found.append(second)
@@ -45,6 +56,9 @@ def changes(pods: Sequence[float], *, interval: float, distance: float) -> list[
         ([1, *[5] * 16, 5], 1, 1, [1]),
         ([1, 5, 5, 1, *[5] * 4], 2, 10, [2, 12]),
         ([5, 5, 1.2], 15, 5, []),
+        # sampled four times a second, it is as late as the sample
+        ([*[1] * 8, 5, 5, 5], 0.25, 1, [2]),
+        ([1, 2, 3, 4, 5, 6, 7, 8, 9], 0.25, 1, [0.25, 1.25]),
         # below one pod the HPA has one
         ([0, 1, 0, 1], 1, 1, []),
     ],
@@ -54,3 +68,16 @@ def test_a_step_beyond_what_the_hpa_has_read_changes_the_target(
 ) -> None:
     """Seconds of the samples that changed it."""
     assert changes(pods, interval=interval, distance=distance) == expected
+
+
+def test_what_the_floor_does_is_no_step() -> None:
+    """With two pods at rest lag for a second one has nothing to decide."""
+    climb = [0.2, 1.5, 2.1, 2.3, 4]
+
+    assert changes(climb, interval=1, distance=1) == [1, 3, 4]
+    assert changes(climb, interval=1, distance=1, floor=2) == [3, 4]
+
+
+def test_a_distance_is_reached_by_a_sample_that_comes_early() -> None:
+    """Otherwise a millisecond costs a whole interval."""
+    assert changes([1, 3, 6, 6], interval=1, distance=1, late=0.01) == [1.01, 2]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 from tests.fakes.lag_samples import at, lags, offsets, rule, window
 
 from lag_scaler.offsets import GroupSample
+from lag_scaler.rule import LagUnavailable
 from lag_scaler.state import SnapshotDiscarded, restore_window, save_window
 from lag_scaler.window import GroupWindow
 
@@ -54,6 +57,27 @@ def test_a_malformed_sample_is_a_gap(sample: GroupSample, trouble: str) -> None:
     assert not over.add(sample)
     assert trouble in over.trouble
     assert over.newest_at_ns is None
+
+
+@pytest.mark.parametrize(
+    ("interval", "gap", "is_bridged"),
+    [(0.25, 2.4, True), (0.25, 2.6, False), (4, 9.9, True), (4, 10.1, False)],
+)
+def test_a_gap_may_last_as_long_as_two_missed_samples_and_2_5_s(
+    interval: float, gap: float, is_bridged: bool
+) -> None:
+    """A broker that is busy for two seconds ends no stretch and no decision."""
+    chosen = rule(sampling_interval_seconds=interval)
+    over = window(chosen)
+    watched = over.watch(chosen)
+    for seconds in (0, interval):
+        over.add(lags(seconds, 600))
+    next_at = interval + gap
+    with nullcontext() if is_bridged else pytest.raises(LagUnavailable):
+        watched.decide(at(next_at))
+    over.add(lags(next_at, 600))
+
+    assert watched.decide(at(next_at)).span_seconds == (next_at if is_bridged else 0)
 
 
 def test_rules_come_and_go_on_their_own() -> None:

@@ -212,6 +212,26 @@ def test_the_runs_between_two_others_are_no_pause(tmp_path: Path, pause: int, no
     assert not folder.figure.exists()
 
 
+def test_the_result_tells_the_cluster_and_leaves_a_pair_of_two_versions_out(
+    tmp_path: Path,
+) -> None:
+    """The rig has one name, whatever Kubernetes it runs."""
+    folder = started(tmp_path)
+    for run in read_progress(folder).missing:
+        made = write_run(tmp_path, run)
+        made.write_json(made.measures, {**made.read_json(made.measures), "fidelity": "kubernetes"})
+        version = "v1.34.4" if run.key == "pair_2_eager" else "v1.37.2"
+        cluster = {"cluster": {"kubernetes": version}, "versions": {"keda": "2.21.0"}}
+        made.update_manifest(fidelity="kubernetes", **cluster)
+        record_run(folder, run, made, now=2)
+    result = conclude(folder, root=tmp_path)
+
+    assert "fidelity kubernetes: Kubernetes v1.37.2 with KEDA 2.21.0" in result.notes
+    (compared,) = result.comparisons
+    assert 2 not in compared.pairs
+    assert "cluster.kubernetes" in compared.left_out[0]
+
+
 def test_the_same_cell_twice_renews_the_noise_floor(tmp_path: Path) -> None:
     """The floor is kept in the runs folder, and a later experiment shows it beside its result.
 

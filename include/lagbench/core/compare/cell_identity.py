@@ -27,6 +27,7 @@ _EARLIER_NAMES = {
 }
 """Names of the consumer's settings with which the digests of earlier nights were made."""
 
+_CLUSTER = "cluster.kubernetes"
 _MACHINE = ("processor", "cores", "architecture", "system", "kernel")
 
 _OF_SOME_POLICIES = {"versions.keda", "versions.keda-rules"}
@@ -120,7 +121,7 @@ class Environment(MeasureModel):
     def of_manifest(cls, manifest: Mapping[str, Any]) -> Environment:
         """Return the environment that the manifest records, nested or flat; it may lack values."""
         every = flat_manifest(manifest)
-        wanted = {f"machine.{name}" for name in _MACHINE}
+        wanted = {_CLUSTER, *(f"machine.{name}" for name in _MACHINE)}
         facts = {n: v for n, v in every.items() if n in wanted or n.startswith("versions.")}
         if memory := every.get("machine.memory_bytes"):
             facts["machine.memory_gibibytes"] = str(round(int(memory) / 2**30))

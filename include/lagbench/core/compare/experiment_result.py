@@ -331,6 +331,7 @@ def _notes(experiment: Experiment, progress: Progress, runs: Runs) -> Iterator[s
         if how == "equal" or how in equal:
             yield f"phase of the HPA's sync: {how} in {_numbers(equal.get(how, []))}"
     yield from pauses
+    yield from sorted({_cluster(run) for run in runs.values()} - {""})
     for name, values in differing_facts(run.environment for run in runs.values()).items():
         yield f"the runs differ in {name}: {', '.join(values)}"
     for cell in experiment.cells:
@@ -340,6 +341,14 @@ def _notes(experiment: Experiment, progress: Progress, runs: Runs) -> Iterator[s
                 f"{cell.name} was meant to {cell.expects}: {outcome.passed} runs passed, "
                 f"{outcome.failed} failed"
             )
+
+
+def _cluster(run: ComparedRun) -> str:
+    """Return the versions of the cluster that a run was on; empty: it was on none."""
+    facts, fidelity = run.environment.facts, run.measures.fidelity
+    kubernetes, keda = (facts.get(of, "unknown") for of in ("cluster.kubernetes", "versions.keda"))
+    on = f"fidelity {fidelity}: Kubernetes {kubernetes} with KEDA {keda}"
+    return on if fidelity == "kubernetes" else ""
 
 
 def _phases(records: Sequence[RunRecord]) -> str:

@@ -364,7 +364,7 @@ class LagSampler:
         self.window = GroupWindow(self.settings.rule.sampling_interval_seconds)
         rule = self.settings.rule
         self.rule = self.window.watch(rule)
-        self._steps = SyncOnStep(rule.sync_distance_seconds) if rule.sync_on_step else None
+        self._steps = SyncOnStep(rule) if rule.sync_on_step else None
         self._world = world
 
     def sample(self, on_step: Callable[[], None] = lambda: None) -> None:

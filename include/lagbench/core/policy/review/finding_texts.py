@@ -291,8 +291,8 @@ _TEXTS = {
     ),
     "sync-on-step": _Text(
         "note",
-        "the HPA syncs when the metric takes a step, up to once in {distance:g} s; its other syncs "
-        "stay 15 s apart",
+        "the HPA syncs when a sample (every {sampling:g} s) shows a step of the metric, up to once "
+        "in {distance:g} s; its other syncs stay 15 s apart",
     ),
     "sync-on-step/old": _Text(
         "warning",

@@ -149,6 +149,7 @@ def _lag_scaler(subject: Subject, read: ExternalTrigger, field: str) -> Iterator
             f"{field}.syncOnStep",
             "true",
             distance=rule.sync_distance_seconds,
+            sampling=rule.sampling_interval_seconds,
             since=GATES["HPAGeneration"],
             annotation=KUBERNETES_ANNOTATION,
         )
