@@ -54,3 +54,15 @@ def test_a_step_beyond_what_the_hpa_has_read_changes_the_target(
 ) -> None:
     """Seconds of the samples that changed it."""
     assert changes(pods, interval=interval, distance=distance) == expected
+
+
+def test_two_changes_that_keda_did_not_receive_are_not_what_it_has() -> None:
+    """No stream is open: KEDA writes the next target that it hears of, so that the HPA syncs."""
+    chosen = rule(sustain_seconds=0.0, lag_threshold=THRESHOLD, sampling_interval_seconds=1)
+    over, signal = window(chosen), SyncOnStep(1)
+    watched = over.watch(chosen)
+    signal.sent = CHANGE
+    for second, pods in enumerate((1, 3, 6)):
+        over.add(lags(second, pods * THRESHOLD, *[0] * 23))
+        assert signal.take(watched.decide(at(second))) == (second > 0)
+    assert signal.added == 0.0
