@@ -167,9 +167,9 @@ class Bench:
 
     def load(self, scaler: ScalerProcess) -> tuple[Counter[str], Counter[str]]:
         """Return the API server's requests, and CPU seconds, since the start of each."""
-        answer = self.api.call_api("/metrics", "GET", response_types_map={200: "str"})
+        answer = self.api.call_api("/metrics", "GET", _preload_content=False)
         requests: Counter[str] = Counter()
-        for of, value in samples(answer[0], "apiserver_request_total"):
+        for of, value in samples(answer.data.decode(), "apiserver_request_total"):
             what = "/".join(filter(None, (of["resource"], of["subresource"])))
             requests[f"{of['verb']} {what or of['group']}"] += round(value)
         found = {name: psutil.Process(pid_of(name)) for name in DAEMONS}
@@ -180,8 +180,9 @@ class Bench:
 
 def samples(text: str, name: str) -> Iterator[tuple[Mapping[str, str], float]]:
     """Yield labels and value of a metric's samples."""
-    for family in text_string_to_metric_families(text):
-        yield from ((each.labels, each.value) for each in family.samples if each.name == name)
+    lines = "\n".join(line for line in text.splitlines() if line.startswith(f"{name}{{"))
+    for family in text_string_to_metric_families(f"{lines}\n"):
+        yield from ((each.labels, each.value) for each in family.samples)
 
 
 def pid_of(daemon: str) -> int:
