@@ -149,7 +149,14 @@ class Bench:
 
     @contextmanager
     def group(
-        self, name: str, port: int, *, of: str = "", fallback: int = 0, **metadata: str
+        self,
+        name: str,
+        port: int,
+        *,
+        of: str = "",
+        fallback: int = 0,
+        poll: int = 5,
+        **metadata: str,
     ) -> Iterator[Group]:
         """Provide a group that asks for one pod, and its workload; ``of``: another's group."""
         found = Group(of or name, self.seen[name], self.admin)
@@ -161,7 +168,9 @@ class Bench:
             "syncOnStep": "true",
             **metadata,
         }
-        spec = {"fallback": {"failureThreshold": 3, "replicas": fallback}} if fallback else {}
+        spec: Row = {"pollingInterval": poll}
+        if fallback:
+            spec["fallback"] = {"failureThreshold": 3, "replicas": fallback}
         with workload(self.kube, name, TOPIC, metadata, **spec):
             yield found
 
@@ -318,10 +327,10 @@ def swinging(bench: Bench) -> Iterator[Row]:
 
 def hundred(bench: Bench) -> Iterator[Row]:
     """Step one and all of a hundred objects, with ``syncOnStep`` and without; a minute each."""
-    for sync in ("true", "false"):
+    for sync, poll in (("true", 30), ("false", 30), ("true", 5)):
         with bench.scaler(PORT) as scaler, ExitStack() as ends:
-            names = [f"many-{sync}-{number}" for number in range(MANY)]
-            opened = (bench.group(name, PORT, syncOnStep=sync) for name in names)
+            names = [f"many-{sync}-{poll}-{number}" for number in range(MANY)]
+            opened = (bench.group(name, PORT, poll=poll, syncOnStep=sync) for name in names)
             groups = [ends.enter_context(each) for each in opened]
             eventually(lambda: all(each.seen.hpas for each in groups), "their HPAs")  # noqa: B023
             time.sleep(MINUTE)
@@ -335,6 +344,7 @@ def hundred(bench: Bench) -> Iterator[Row]:
                 requests, cpu = (new - old for new, old in zip(after, before, strict=True))
                 yield {
                     "syncOnStep": sync,
+                    "pollingInterval": poll,
                     "stepped": len(stepped),
                     "issued_seconds": issued_seconds,
                     "decided_seconds": sorted(each["decided_seconds"] for each in decided),
