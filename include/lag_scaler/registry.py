@@ -101,10 +101,10 @@ class ObjectRegistry:
                 is_watched = sampler.feeds.get(feed.key) is feed
                 if is_watched and feed.newest_at_ns is not None:
                     windows[_identity(address, feed.key)] = await sampler.save(feed)
-        refs = map(wire.ScaledObjectRef.FromString, list(self._objects))
+        refs = [(wire.ScaledObjectRef.FromString(key), it) for key, it in self._objects.items()]
         objects = [
-            SavedObject(ref.namespace, ref.name, dict(ref.scalerMetadata))
-            for ref in refs
+            SavedObject(ref.namespace, ref.name, dict(ref.scalerMetadata), it.sent_change)
+            for ref, it in refs
             if savable(ref.scalerMetadata) and ref.ByteSize() <= _LONGEST_SAVED
         ]
         return SavedState(saved_at_ns=self._now_ns(), objects=objects, windows=windows)
@@ -120,7 +120,7 @@ class ObjectRegistry:
                 namespace=item.namespace, name=item.name, scalerMetadata=item.metadata
             )
             try:
-                self.find(ref)
+                self.find(ref).sent_change = item.sent_change
             except (InvalidMetadata, ScalerFull) as error:  # the server's settings have changed
                 _log.warning("not restored", object=f"{item.namespace}/{item.name}", why=str(error))
 

@@ -123,7 +123,7 @@ class ScalerService(wire_grpc.ExternalScalerServicer):
             while not self._is_stopping:
                 news.clear()
                 if watched.target != sent:
-                    sent = watched.target
+                    sent = watched.send_target()
                     self._metrics.specs_sent.inc()
                     yield _specs(watched)
                     continue  # what changed while it was being sent

@@ -42,6 +42,7 @@ class SavedObject(msgspec.Struct, frozen=True):
     namespace: str
     name: str
     metadata: dict[str, str]
+    sent_change: float = 0.0
 
 
 class SavedState(msgspec.Struct, frozen=True):

@@ -68,11 +68,28 @@ class Watched:
         self._logged: tuple[bool, ...] | None = None
         rule = settings.rule
         self._steps = SyncOnStep(rule) if rule.sync_on_step else None
+        self.sent_change = 0.0
 
     @property
     def target(self) -> float:
         """Return the target per replica, as it is sent at present."""
         return self.settings.target + (0.0 if self._steps is None else self._steps.added)
+
+    def send_target(self) -> float:
+        """Return the target, and note that a stream receives it: KEDA then writes the HPA."""
+        if self._steps is not None:
+            self._steps.sent = self._steps.added
+        return self.target
+
+    @property
+    def sent_change(self) -> float:
+        """Return by how much KEDA's target exceeds that of the settings; the state file has it."""
+        return 0.0 if self._steps is None else self._steps.sent or 0.0
+
+    @sent_change.setter
+    def sent_change(self, change: float) -> None:
+        if self._steps is not None:
+            self._steps.sent = self._steps.added = change
 
     async def first_answer(self, within_seconds: float) -> None:
         """Wait for the first sample; afterwards ``decision`` has something to say."""

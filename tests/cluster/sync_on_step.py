@@ -15,7 +15,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +44,8 @@ class Followed:
     replicas: list[tuple[float, int]] = field(default_factory=list)
     hpas: list[tuple[float, int, str]] = field(default_factory=list)
     """Instant, generation, target."""
+    targets: list[tuple[float, str]] = field(default_factory=list)
+    """Each change."""
 
     def at(self, count: int, since: float) -> float | None:
         """Return when the Deployment got ``count`` replicas after ``since``."""
@@ -50,56 +53,55 @@ class Followed:
         return found[0] if found else None
 
 
-def follow(api: client.ApiClient, name: str) -> Followed:
-    """Follow the Deployment and its HPA from now on."""
-    seen = Followed()
+def follow(api: client.ApiClient) -> Mapping[str, Followed]:
+    """Follow each Deployment and its HPA, by name, from now on."""
+    seen: defaultdict[str, Followed] = defaultdict(Followed)
     apps, scaling = client.AppsV1Api(api), client.AutoscalingV2Api(api)
 
     def take_deployment(found: Any) -> None:
-        if not seen.replicas or seen.replicas[-1][1] != found.spec.replicas:
-            seen.replicas.append((time.time(), found.spec.replicas))
+        replicas = seen[found.metadata.name].replicas
+        if not replicas or replicas[-1][1] != found.spec.replicas:
+            replicas.append((time.time(), found.spec.replicas))
 
     def take_hpa(found: Any) -> None:
         target = found.spec.metrics[0].external.target.average_value
-        seen.hpas.append((time.time(), found.metadata.generation or 0, target))
+        of = seen[found.metadata.name.removeprefix("keda-hpa-")]
+        of.hpas.append((time.time(), found.metadata.generation or 0, target))
+        if not of.targets or of.targets[-1][1] != target:
+            of.targets.append((time.time(), target))
 
-    def run(listed: Callable[..., Any], named: str, take: Callable[[Any], None]) -> None:
+    def run(listed: Callable[..., Any], take: Callable[[Any], None]) -> None:
         while True:
-            stream = watch.Watch().stream(
-                listed, NAMESPACE, field_selector=f"metadata.name={named}", timeout_seconds=300
-            )
-            for event in stream:
+            for event in watch.Watch().stream(listed, NAMESPACE, timeout_seconds=300):
                 take(event["object"])
 
-    for listed, named, take in (
-        (apps.list_namespaced_deployment, name, take_deployment),
-        (scaling.list_namespaced_horizontal_pod_autoscaler, f"keda-hpa-{name}", take_hpa),
+    for listed, take in (
+        (apps.list_namespaced_deployment, take_deployment),
+        (scaling.list_namespaced_horizontal_pod_autoscaler, take_hpa),
     ):
-        threading.Thread(target=run, args=(listed, named, take), daemon=True).start()
+        threading.Thread(target=run, args=(listed, take), daemon=True).start()
     return seen
 
 
 @contextmanager
-def workload(kube: Kube, scaler: str, servers: str, mode: str) -> Iterator[tuple[str, RunNames]]:
-    """Provide a group without lag, its Deployment and its ScaledObject."""
-    names, name = RunNames(f"step-{mode}"), f"step-{mode}"
-    let_lag(servers, names, 0, partitions=PARTITIONS)
+def workload(
+    kube: Kube, name: str, names: RunNames, metadata: dict[str, str], **spec: Any
+) -> Iterator[str]:
+    """Provide a Deployment and its ScaledObject for the lag of ``names``; yield its name."""
     kube.apply(idle_consumers(NAMESPACE, 1, name=name, has_node=False))
     metadata = {
-        "scalerAddress": scaler,
-        "bootstrapServers": servers,
         "topic": names.events_topic,
         "consumerGroup": names.group,
         "lagThreshold": str(THRESHOLD),
         "lagScope": "total",
         "sustainSeconds": "0",
         "samplingInterval": "0.25",
-        "syncOnStep": MODES[mode],
+        **metadata,
     }
     trigger = {"type": "external-push", "metadata": metadata}
-    kube.apply(scaled_object(NAMESPACE, name, trigger, at_once=15, maxReplicaCount=MOST))
+    kube.apply(scaled_object(NAMESPACE, name, trigger, at_once=15, maxReplicaCount=MOST, **spec))
     try:
-        yield name, names
+        yield name
     finally:
         kube.delete("ScaledObject", name)
         eventually(lambda: kube.get("ScaledObject", name) is None, "its deletion")
@@ -114,9 +116,17 @@ def steps(pairs: int, kube: Kube, scaler: str, servers: str) -> Iterator[dict[st
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
     with ExitStack() as running:
         placed = {}
-        for mode in MODES:
-            name, names = running.enter_context(workload(kube, scaler, servers, mode))
-            placed[mode] = Stepped(names, follow(api, name))
+        seen = follow(api)
+        for mode, sync_on_step in MODES.items():
+            names = RunNames(f"step-{mode}")
+            let_lag(servers, names, 0, partitions=PARTITIONS)
+            metadata = {
+                "scalerAddress": scaler,
+                "bootstrapServers": servers,
+                "syncOnStep": sync_on_step,
+            }
+            name = running.enter_context(workload(kube, f"step-{mode}", names, metadata))
+            placed[mode] = Stepped(names, seen[name])
         for pair in range(pairs):
             wanted = drawn.randint(3, MOST - 2)
             for mode in drawn.sample(list(MODES), 2):

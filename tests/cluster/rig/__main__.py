@@ -1,13 +1,14 @@
 """``python -m tests.cluster.rig [--with-programs] [--with-broker] [COMMAND…]``.
 
 Brings the rig up, runs the command against it, and ends everything. The command sees KUBECONFIG
-and finds kubectl; without one it is a shell.
+and finds kubectl; without one it is a shell. SIGUSR1 to RIG_PID restarts KEDA's operator.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,7 @@ def main(arguments: list[str]) -> int:
         environment = {
             **os.environ,
             "KUBECONFIG": str(rig.kubeconfig),
+            "RIG_PID": str(os.getpid()),
             "PATH": f"{rig.binaries.folder}{os.pathsep}{os.environ['PATH']}",
         }
         if given.with_programs:
@@ -46,6 +48,7 @@ def main(arguments: list[str]) -> int:
             broker = running.enter_context(broker_for_pods(Path(folder) / "broker"))
             environment["KAFKA_BOOTSTRAP_SERVERS"] = broker.bootstrap_servers
         _say(f"rig up in {time.monotonic() - began:.1f} s")
+        signal.signal(signal.SIGUSR1, lambda *_: rig.restart_keda_operator())
         wanted = given.command or [os.environ.get("SHELL", "bash")]
         return subprocess.call(wanted, env=environment)
 

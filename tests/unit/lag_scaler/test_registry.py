@@ -17,6 +17,7 @@ from lag_scaler.metrics import ScalerMetrics
 from lag_scaler.options import ScalerOptions
 from lag_scaler.registry import ObjectRegistry, ScalerFull
 from lag_scaler.rule import LagUnavailable
+from lag_scaler.sync_on_step import CHANGE
 from lag_scaler.watched import Watched
 from lag_scaler.wire import externalscaler_pb2 as wire
 
@@ -237,29 +238,34 @@ async def test_without_a_sample_or_with_an_old_one_there_is_no_decision(
 def test_a_restart_goes_on_with_the_stretch_before_anybody_asks() -> None:
     """The object and its window are there again; 20 s later lag persists, with one more sample.
 
+    The target is the one that the HPA has: another would be a write and a sync.
+
     An object with a secret is not saved, but its window is; nor is a large one: 1,000 of 60 KB
     would fill the volume.
     """
     setting = Setting()
     secret = {"sasl": "plaintext", "usernameFromEnv": "robot", "passwordFromEnv": "hunter2"}
-    saved = []
+    saved, targets = [], list[float]()
 
     async def first(registry: ObjectRegistry) -> None:
-        await answered(
+        watched, *_ = await answered(
             registry,
-            ref("a"),
+            ref("a", syncOnStep="true"),
             ref("b", team="x" * 60_000),
             ref("c", consumerGroup="audit", **secret),
         )
+        watched.sent_change = CHANGE
+        targets.append(watched.send_target())
         saved.append(await registry.saved())
 
     async def second(registry: ObjectRegistry) -> None:
         setting.now_ns += 20_000_000_000
         registry.restore(saved[0])
         assert len(registry) == 1
-        (watched,) = await answered(registry, ref("a"))
+        (watched,) = await answered(registry, ref("a", syncOnStep="true"))
         assert watched.decision().is_persistent
         assert watched.decision().span_seconds == 20.0
+        assert [watched.target] == targets
 
     setting.run(first)
     setting.run(second)

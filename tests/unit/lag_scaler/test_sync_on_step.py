@@ -81,3 +81,20 @@ def test_what_the_floor_does_is_no_step() -> None:
 def test_a_distance_is_reached_by_a_sample_that_comes_early() -> None:
     """Otherwise a millisecond costs a whole interval."""
     assert changes([1, 3, 6, 6], interval=1, distance=1, late=0.01) == [1.01, 2]
+
+
+def test_two_changes_that_keda_did_not_receive_are_not_what_it_has() -> None:
+    """No stream is open: KEDA writes the next target that it hears of, so that the HPA syncs."""
+    chosen = rule(
+        sustain_seconds=0.0,
+        lag_threshold=THRESHOLD,
+        sampling_interval_seconds=1,
+        sync_distance_seconds=1,
+    )
+    over, signal = window(chosen), SyncOnStep(chosen)
+    watched = over.watch(chosen)
+    signal.sent = CHANGE
+    for second, pods in enumerate((1, 3, 6)):
+        over.add(lags(second, pods * THRESHOLD, *[0] * 23))
+        assert signal.take(watched.decide(at(second))) == (second > 0)
+    assert signal.added == 0.0
