@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
+from lagbench.cli.comparison_table import print_comparison, with_colour
 from lagbench.cli.options import TargetOption, TargetSettingsOption, conf_of, refuse
-from lagbench.cli.terminal import Row, Terminal
+from lagbench.cli.terminal import Terminal
 from lagbench.errors import ExitCode, NotReady, StillRunning, WrongInput
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ _PAIRS = 6
 """Without a file; the fewest with which a test can show anything."""
 MOST_TRIES = 2
 """A run without a verdict is tried again once; then the bench needs a look."""
-_COLOURS = {"differs": "yellow", "equivalent": "green", "undetermined": "dim", "listed": "dim"}
-_COLOURS |= {"shown": "green", "refuted": "yellow"}
 End = tuple[ExitCode, str]
 """How an experiment has ended, for the exit code and in words."""
 
@@ -422,22 +420,8 @@ def _print_result(console: Terminal, result: ExperimentResult) -> None:
     """Print the differences, why pairs are missing, and the notes."""
     from lagbench.core.compare import experiment_page as page
 
-    def with_colour(row: Sequence[str], verdict: str) -> Row:
-        return (*row[:-1], Text(row[-1], style=_COLOURS.get(verdict, "")))
-
     for one in result.comparisons:
-        headings = [text.format(first=one.first, second=one.second) for text in page.HEADINGS]
-        rows = [
-            with_colour(page.difference_row(found, result.noise), found.verdict)
-            for found in page.in_order(one.differences)
-        ]
-        title = f"{one.second} minus {one.first}, {len(one.pairs)} pairs"
-        right = [heading for heading in headings if heading != "measure"]
-        console.table(headings, rows, title=title, right=right, folded=headings)
-        lines = [f"{found.title}: {found.text}" for found in page.tested(one.differences)]
-        lines += filter(None, [page.not_measured(one.differences)])
-        for line in (*lines, *(f"left out: {reason}" for reason in one.left_out)):
-            console.say(f"  {line}")
+        print_comparison(console, one, result.noise)
     if result.shown:
         rows = [with_colour(page.shown_row(found), found.verdict) for found in result.shown]
         title, headings = "shown by every run, without a test", list(page.SHOWN_HEADINGS)
