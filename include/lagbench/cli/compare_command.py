@@ -42,8 +42,8 @@ def compare(
     vary: Annotated[
         list[str] | None,
         typer.Option(
-            help="What differs on purpose: a scenario field (consumer.balancer), a fact of the "
-            "manifest (versions.librdkafka), or target."
+            help="What differs on purpose: target, or a field of the scenario or the manifest, "
+            "e.g. consumer.balancer."
         ),
     ] = None,
     looks: Annotated[

@@ -50,7 +50,14 @@ def experiment(
     ] = None,
     pairs: Annotated[
         int | None,
-        typer.Option(help="6, 8 or 12 pairs instead of the file's number; with --scenario 6."),
+        typer.Option(
+            help="6, 8 or 12 pairs instead of the file's number (2 are listed without a test); "
+            "with --scenario 6."
+        ),
+    ] = None,
+    cell: Annotated[
+        list[str] | None,
+        typer.Option(help="Run these cells alone, e.g. those that a cluster can play."),
     ] = None,
     folder: Annotated[
         Path | None,
@@ -91,6 +98,7 @@ def experiment(
         return ExitCode.PASS
     else:
         wanted = [load_experiment(name) for name in names]
+        wanted = [found.of_cells(cell) for found in wanted] if cell else wanted
     place = _Place(target, target_settings, inf if hours is None else 3600 * hours)
     asked = []
     for name, found in zip(names or [""], wanted, strict=True):
@@ -101,6 +109,7 @@ def experiment(
     for one in asked:
         one.print_hours()
         if plan:
+            one.warn_of_target()
             one.print_order()
             one.print_prediction()
     if len(asked) > 1:
@@ -330,6 +339,17 @@ class _Asked:
             left = hours * len(progress.missing) / count
             done = f"{progress.done} of {count} runs are done"
             self.console.say(f"continues: {done}, about {left:.1f} hours are left")
+
+    def warn_of_target(self) -> None:
+        """Name each cell that the target, a cluster, cannot play."""
+        from lagbench.core.cluster.cluster_settings import EMBEDDED
+        from lagbench.orchestrator.target import refuse_elsewhere
+
+        for name, cell in self.cells.items():
+            try:
+                refuse_elsewhere(cell, is_embedded=self.label == EMBEDDED)
+            except WrongInput as error:
+                self.console.warn(f"cell {name} cannot run there, --cell leaves it out: {error}")
 
     def print_order(self) -> None:
         """Print the drawn order of the runs."""
