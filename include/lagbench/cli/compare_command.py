@@ -42,7 +42,7 @@ def compare(
     vary: Annotated[
         list[str] | None,
         typer.Option(
-            help="What differs on purpose: target, or a field of the scenario or the manifest, "
+            help="Permit a difference: target, or a field of the scenario or the manifest, "
             "e.g. consumer.balancer."
         ),
     ] = None,
