@@ -29,7 +29,13 @@ DRAWN_FOR_PAIRS = ("seed", "hpa_sync_at_seconds")
 
 TARGET = "target"
 """Named as ``varied``, it permits runs of two targets, and so of another fidelity."""
-_OF_A_TARGET = ("versions.kafka-broker", "versions.java", "versions.keda", "versions.keda-rules")
+_OF_A_TARGET = (
+    "cluster",
+    "versions.kafka-broker",
+    "versions.java",
+    "versions.keda",
+    "versions.keda-rules",
+)
 
 _LONGEST_TEXT = 60
 
