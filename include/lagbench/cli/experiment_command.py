@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lagbench.cli.comparison_table import print_comparison, with_colour
-from lagbench.cli.options import TargetOption, TargetSettingsOption, conf_of, refuse
+from lagbench.cli.options import (
+    SettingsOption,
+    TargetOption,
+    TargetSettingsOption,
+    conf_of,
+    refuse,
+)
 from lagbench.cli.terminal import Terminal
 from lagbench.errors import ExitCode, NotReady, StillRunning, WrongInput
 
@@ -59,6 +65,7 @@ def experiment(
         list[str] | None,
         typer.Option(help="Run these cells alone, e.g. those that a cluster can play."),
     ] = None,
+    settings: SettingsOption = None,
     folder: Annotated[
         Path | None,
         typer.Option(
@@ -85,6 +92,7 @@ def experiment(
     target_settings: TargetSettingsOption = None,
 ) -> int:
     """Compare cells by pairs of runs; the same command continues a stopped experiment."""
+    from lagbench.catalog.catalog import parse_settings
     from lagbench.catalog.experiments import load_experiment
 
     console = Terminal()
@@ -98,7 +106,9 @@ def experiment(
         return ExitCode.PASS
     else:
         wanted = [load_experiment(name) for name in names]
-        wanted = [found.of_cells(cell) for found in wanted] if cell else wanted
+    if cell or settings:
+        overrides = parse_settings(settings or ())
+        wanted = [found.adapted(cell or (), overrides) for found in wanted]
     place = _Place(target, target_settings, inf if hours is None else 3600 * hours)
     asked = []
     for name, found in zip(names or [""], wanted, strict=True):

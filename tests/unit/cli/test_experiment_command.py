@@ -129,7 +129,10 @@ def test_the_plan_starts_nothing(home: Home) -> None:
 
 
 def test_a_plan_for_a_cluster_names_the_cells_that_cannot_run_there(home: Home) -> None:
-    """The others are chosen with --cell, and take their part of the hours; two pairs are listed."""
+    """The others are chosen with --cell, and take their part of the hours; two pairs are listed.
+
+    A small node has room for many pods if each requests less.
+    """
     there = ("--target", "context:x", "--plan")
     assert home.run("scale_down_loss", *there) == ExitCode.PASS
     words = " ".join(home.said.split())
@@ -139,6 +142,8 @@ def test_a_plan_for_a_cluster_names_the_cells_that_cannot_run_there(home: Home) 
     assert home.run("hand_rolled", *there, *chosen) == ExitCode.PASS
     assert "about 0.3 hours, 2 pairs, 4 runs" in home.said
     assert "cannot run there" not in home.said
+    assert home.run("past_p", *there, "--set", "consumer.cpu_request_millicores=50") == 0
+    assert "consumer.cpu_request_m" in home.said
     for wrong in ("keda", "nobody"):  # a difference needs two cells
         assert home.run("hand_rolled", *there, "--cell", wrong) == ExitCode.WRONG_INPUT
         assert "cells = " in home.said

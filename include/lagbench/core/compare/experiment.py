@@ -11,7 +11,7 @@ record: it is missing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -205,22 +205,25 @@ class Experiment(_Model):
         if not any(cell.shows for cell in self.cells):
             raise ValueError("cells must be one to six, and one of them has shows (kind identity)")
 
-    def of_cells(self, names: Sequence[str]) -> Experiment:
-        """Return the experiment with these of its cells, in its own order.
+    def adapted(self, cells: Collection[str], overrides: Mapping[str, Setting]) -> Experiment:
+        """Return the experiment with these of its cells (empty: all) and more settings.
+
+        A setting of a cell of its own goes first.
 
         :raises WrongInput: it has no such cell, or its kind needs more of them.
         """
         known = [cell.name for cell in self.cells]
-        if unknown := [name for name in names if name not in known]:
+        if unknown := [name for name in cells if name not in known]:
             raise _wrong(self, "cells", ", ".join(unknown), f"some of {', '.join(known)}")
         data = self.model_dump(mode="json")
-        data["cells"] = [cell for cell in data["cells"] if cell["name"] in names]
+        data["cells"] = [cell for cell in data["cells"] if not cells or cell["name"] in cells]
         data["hours"] *= len(data["cells"]) / len(known)
+        data["overrides"] = {**data["overrides"], **overrides}
         try:
             return Experiment.model_validate(data)
         except ValidationError as error:
             allowed = str(error.errors()[0]["ctx"]["error"])
-            raise _wrong(self, "cells", ", ".join(names), allowed) from error
+            raise _wrong(self, "cells", ", ".join(cells), allowed) from error
 
     @property
     def shown_measures(self) -> tuple[str, ...]:
