@@ -30,6 +30,7 @@ DRAWN_FOR_PAIRS = ("seed", "hpa_sync_at_seconds")
 TARGET = "target"
 """Named as ``varied``, it permits runs of two targets, and so of another fidelity."""
 _OF_A_TARGET = (
+    "hpa_sync_at_seconds",  # no cluster can fix it
     "cluster",
     "versions.kafka-broker",
     "versions.java",
@@ -97,6 +98,8 @@ def comparable(
             reasons.append(f"{run.run_id} is invalid: {run.verdict.invalid[0]}")
         elif why := run.verdict.why_no_result(measures):
             reasons.append(f"{run.run_id} gave no result: {why[0]}")
+    if TARGET in varied:
+        varied = (*varied, *_OF_A_TARGET)
     fidelities = (first.measures.fidelity, second.measures.fidelity)
     if fidelities[0] != fidelities[1] and TARGET not in varied:
         reasons.append(f"fidelity: {fidelities[0]} against {fidelities[1]}")
@@ -106,8 +109,7 @@ def comparable(
         f"scenario {name}: {_short(before)} against {_short(after)}"
         for name, before, after in _scenario_changes(first, second, varied)
     ]
-    on_purpose = (*varied, *(_OF_A_TARGET if TARGET in varied else ()))
-    return reasons + first.environment.changes(second.environment, on_purpose)
+    return reasons + first.environment.changes(second.environment, varied)
 
 
 def _scenario_changes(
@@ -135,7 +137,7 @@ RunPair = tuple[ComparedRun, ComparedRun]
 
 def side_names(pair: RunPair, varied: Collection[str]) -> tuple[str, str]:
     """Return the names of both sides by what differs: the policy, and the ``varied`` fields."""
-    changed = list(_scenario_changes(*pair, ()))
+    changed = list(_scenario_changes(*pair, DRAWN_FOR_PAIRS))
     is_other = pair[0].policy != pair[1].policy
     has_one_name = pair[0].measures.policy == pair[1].measures.policy  # of two files
     is_elsewhere = pair[0].target != pair[1].target
