@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from lagbench.core.compare.comparable import ComparedRun, RunPair
     from lagbench.core.compare.compare import Bound
+    from lagbench.core.compare.experiment_result import CellComparison
     from lagbench.core.compare.noise_floor import NoiseFloor
     from lagbench.core.compare.pairs import Difference
 
@@ -33,14 +34,17 @@ def compare(
         list[str],
         typer.Argument(
             help="Run ids, or the beginnings of them; FILE#RUN of a runs.jsonl.gz; vs divides the "
-            "two sides.",
+            "two sides. Or two executions of experiments: FOLDER or FOLDER#CELL.",
             metavar="RUN",
         ),
     ],
     *,
     vary: Annotated[
         list[str] | None,
-        typer.Option(help="Scenario field that differs on purpose, e.g. consumer.balancer."),
+        typer.Option(
+            help="Permit a difference: target, or a field of the scenario or the manifest, "
+            "e.g. consumer.balancer."
+        ),
     ] = None,
     looks: Annotated[
         str | None,
@@ -66,6 +70,9 @@ def compare(
     show_all: Annotated[
         bool, typer.Option("--all", help="Of two runs also measures that are equal or missing.")
     ] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print two executions as Markdown, for a page.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Compare runs: two in a table without a test, more by pairs with the same seed."""
@@ -75,8 +82,17 @@ def compare(
     from lagbench.core.compare.pairs import Pair, compare_pairs
     from lagbench.core.significance import PLANNED_LOOKS
     from lagbench.results.compared_runs import keep_floor_of, read_noise_floors
+    from lagbench.results.executions import is_execution
 
-    console = Terminal()
+    console, stated = Terminal(), [_bound(text) for text in bound or ()]
+    if any(map(is_execution, runs)):
+        if looks is not None or keep_noise_floor:
+            refuse("--looks, --keep-noise-floor", "given", "only with runs", where="compare")
+        found = _executions(runs, stated, vary or (), measure)
+        _show_executions(console, found, markdown=markdown, as_json=as_json)
+        return ExitCode.PASS
+    if markdown:
+        refuse("--markdown", "runs", "with two executions", where="compare")
     sides = [[_compared(name) for name in names] for names in _divided(runs)]
     if keep_noise_floor:
         floor = keep_floor_of(runs_root(), pairs_of_one_cell([run for s in sides for run in s]))
@@ -91,19 +107,60 @@ def compare(
     if len(pairs) == 1:
         if as_json:
             refuse("--json", "2 runs", "with 2 or more pairs", where="compare")
-        bounds = bounds_of(known, None, [_bound(text) for text in bound or ()])
+        bounds = bounds_of(known, None, stated)
         _print_two_runs(console, pairs[0], known, bounds, vary or (), show_all=show_all)
         return ExitCode.PASS
-    found = compare_pairs(
+    differences = compare_pairs(
         [Pair(first.measures, second.measures) for first, second in pairs],
-        bounds_of(known, measure, [_bound(text) for text in bound or ()]),
+        bounds_of(known, measure, stated),
         PLANNED_LOOKS if looks is None else _numbers(looks),
     )
     if as_json:
-        print_json(found)
+        print_json(differences)
     else:
-        _print_differences(console, pairs, found, known, vary or ())
+        _print_differences(console, pairs, differences, known, vary or ())
     return ExitCode.PASS
+
+
+def _executions(
+    given: Sequence[str],
+    stated: Sequence[Bound],
+    varied: Sequence[str],
+    measures: Sequence[str] | None,
+) -> CellComparison:
+    """Compare two cells of executions; of the measures that are only listed, keep the counts."""
+    from lagbench.core.compare.experiment_result import compare_cells
+    from lagbench.core.compare.noise_floor import bounds_of
+    from lagbench.core.compare.pairs import IDENTITY_COUNTS
+    from lagbench.results.executions import is_execution, read_cell
+
+    names = [name for name in given if name != BETWEEN]
+    if len(names) != 2 or not all(map(is_execution, names)):
+        allowed = "two folders of executions, each FOLDER or FOLDER#CELL"
+        refuse("runs", " ".join(names), allowed, where="compare")
+    found = compare_cells(
+        [read_cell(name) for name in names], bounds_of(None, measures, stated), varied
+    )
+    if measures is None:
+        return found
+    shown = {*measures, *IDENTITY_COUNTS}
+    kept = [one for one in found.differences if one.name in shown]
+    return found.model_copy(update={"differences": tuple(kept)})
+
+
+def _show_executions(
+    console: Terminal, found: CellComparison, *, markdown: bool, as_json: bool
+) -> None:
+    from lagbench.cli.comparison_table import print_comparison
+    from lagbench.core.compare.experiment_page import comparison_lines
+
+    if as_json:
+        print_json(found)
+    elif markdown:
+        for line in comparison_lines(found, None):
+            console.print(line, markup=False, soft_wrap=True)
+    else:
+        print_comparison(console, found, None)
 
 
 def _compared(name: str) -> ComparedRun:

@@ -10,10 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
-from lagbench.cli.options import TargetOption, TargetSettingsOption, conf_of, refuse
-from lagbench.cli.terminal import Row, Terminal
+from lagbench.cli.comparison_table import print_comparison, with_colour
+from lagbench.cli.options import (
+    SettingsOption,
+    TargetOption,
+    TargetSettingsOption,
+    conf_of,
+    refuse,
+)
+from lagbench.cli.terminal import Terminal
 from lagbench.errors import ExitCode, NotReady, StillRunning, WrongInput
 
 if TYPE_CHECKING:
@@ -27,8 +33,6 @@ _PAIRS = 6
 """Without a file; the fewest with which a test can show anything."""
 MOST_TRIES = 2
 """A run without a verdict is tried again once; then the bench needs a look."""
-_COLOURS = {"differs": "yellow", "equivalent": "green", "undetermined": "dim", "listed": "dim"}
-_COLOURS |= {"shown": "green", "refuted": "yellow"}
 End = tuple[ExitCode, str]
 """How an experiment has ended, for the exit code and in words."""
 
@@ -52,8 +56,16 @@ def experiment(
     ] = None,
     pairs: Annotated[
         int | None,
-        typer.Option(help="6, 8 or 12 pairs instead of the file's number; with --scenario 6."),
+        typer.Option(
+            help="6, 8 or 12 pairs instead of the file's number (2 are listed without a test); "
+            "with --scenario 6."
+        ),
     ] = None,
+    cell: Annotated[
+        list[str] | None,
+        typer.Option(help="Run these cells alone, e.g. those that a cluster can play."),
+    ] = None,
+    settings: SettingsOption = None,
     folder: Annotated[
         Path | None,
         typer.Option(
@@ -80,6 +92,7 @@ def experiment(
     target_settings: TargetSettingsOption = None,
 ) -> int:
     """Compare cells by pairs of runs; the same command continues a stopped experiment."""
+    from lagbench.catalog.catalog import parse_settings
     from lagbench.catalog.experiments import load_experiment
 
     console = Terminal()
@@ -93,6 +106,9 @@ def experiment(
         return ExitCode.PASS
     else:
         wanted = [load_experiment(name) for name in names]
+    if cell or settings:
+        overrides = parse_settings(settings or ())
+        wanted = [found.adapted(cell or (), overrides) for found in wanted]
     place = _Place(target, target_settings, inf if hours is None else 3600 * hours)
     asked = []
     for name, found in zip(names or [""], wanted, strict=True):
@@ -103,6 +119,7 @@ def experiment(
     for one in asked:
         one.print_hours()
         if plan:
+            one.warn_of_target()
             one.print_order()
             one.print_prediction()
     if len(asked) > 1:
@@ -333,6 +350,17 @@ class _Asked:
             done = f"{progress.done} of {count} runs are done"
             self.console.say(f"continues: {done}, about {left:.1f} hours are left")
 
+    def warn_of_target(self) -> None:
+        """Name each cell that the target, a cluster, cannot play."""
+        from lagbench.core.cluster.cluster_settings import EMBEDDED
+        from lagbench.orchestrator.target import refuse_elsewhere
+
+        for name, cell in self.cells.items():
+            try:
+                refuse_elsewhere(cell, is_embedded=self.label == EMBEDDED)
+            except WrongInput as error:
+                self.console.warn(f"cell {name} cannot run there, --cell leaves it out: {error}")
+
     def print_order(self) -> None:
         """Print the drawn order of the runs."""
         rows, cells = [], {cell.name: cell for cell in self.found.cells}
@@ -422,22 +450,8 @@ def _print_result(console: Terminal, result: ExperimentResult) -> None:
     """Print the differences, why pairs are missing, and the notes."""
     from lagbench.core.compare import experiment_page as page
 
-    def with_colour(row: Sequence[str], verdict: str) -> Row:
-        return (*row[:-1], Text(row[-1], style=_COLOURS.get(verdict, "")))
-
     for one in result.comparisons:
-        headings = [text.format(first=one.first, second=one.second) for text in page.HEADINGS]
-        rows = [
-            with_colour(page.difference_row(found, result.noise), found.verdict)
-            for found in page.in_order(one.differences)
-        ]
-        title = f"{one.second} minus {one.first}, {len(one.pairs)} pairs"
-        right = [heading for heading in headings if heading != "measure"]
-        console.table(headings, rows, title=title, right=right, folded=headings)
-        lines = [f"{found.title}: {found.text}" for found in page.tested(one.differences)]
-        lines += filter(None, [page.not_measured(one.differences)])
-        for line in (*lines, *(f"left out: {reason}" for reason in one.left_out)):
-            console.say(f"  {line}")
+        print_comparison(console, one, result.noise)
     if result.shown:
         rows = [with_colour(page.shown_row(found), found.verdict) for found in result.shown]
         title, headings = "shown by every run, without a test", list(page.SHOWN_HEADINGS)

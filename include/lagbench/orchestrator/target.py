@@ -297,16 +297,23 @@ def _refuse(field: str, value: str, allowed: str, *, where: str = "target") -> N
     raise WrongInput(where=where, field=field, value=value, allowed=allowed)
 
 
+def refuse_elsewhere(cell: Cell, *, is_embedded: bool) -> None:
+    """Reject what no cluster can run as it is meant."""
+    require_known_hpa(cell.scenario, is_embedded=is_embedded)
+    for name, policy in cell.policies:
+        require_own_controller(policy, where=name, is_embedded=is_embedded)
+        if is_embedded:
+            require_kubernetes(policy)
+    if not is_embedded:
+        refuse_on_cluster(cell.scenario)
+
+
 def require_playable(cell: Cell, cluster: ClusterSettings | None, state_dir: Path) -> None:
     """Reject what the bench, or the cluster, cannot run as it is meant.
 
     :param cluster: None: the embedded bench.
     """
-    require_known_hpa(cell.scenario, is_embedded=cluster is None)
-    for name, policy in cell.policies:
-        require_own_controller(policy, where=name, is_embedded=cluster is None)
-        if cluster is None:
-            require_kubernetes(policy)
+    refuse_elsewhere(cell, is_embedded=cluster is None)
     on = bench.kafka_settings(state_dir) if cluster is None else cluster
     require_own_consumer(cell.scenario, on=on)
     if cluster is None:
@@ -315,7 +322,6 @@ def require_playable(cell: Cell, cluster: ClusterSettings | None, state_dir: Pat
         if not bench.has_own_broker(state_dir):
             refuse_without_own_broker(cell.scenario)
     else:
-        refuse_on_cluster(cell.scenario)
         refuse_kind_on_cluster(cell.scenario, cluster)
     for name, policy in cell.policies:
         if cluster is None:

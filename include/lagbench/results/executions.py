@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from lagbench.adapters.runs.experiment_folder import ExperimentFolder, executions
+from lagbench.adapters.runs.experiment_folder import KEPT_MARK, ExperimentFolder, executions
 from lagbench.adapters.runs.run_folder import RunFolder, runs_root
 from lagbench.core.cluster.cluster_settings import EMBEDDED
 from lagbench.core.compare.cell_identity import content_digest
@@ -191,16 +191,7 @@ def conclude(folder: ExperimentFolder, *, root: Path | None = None) -> Experimen
     if not progress.is_finished:
         missing = ", ".join(run.key for run in progress.missing[:4])
         raise NotReady(f"{len(progress.missing)} runs are missing: {missing} …")
-    measured = {
-        record.run_id: (record.pair, record.cell)
-        for run in progress.schedule.runs
-        if (record := progress.measured(run)) is not None
-    }
-    runs = {}
-    for kept in folder.runs():
-        if kept.run_id in measured:
-            with kept.unpacked() as run:
-                runs[measured[kept.run_id]] = read_compared(run)
+    runs = _measured_runs(folder, progress)
     experiment = read_experiment(folder)
     noise, notes = _noise(root or runs_root(), experiment, progress, runs)
     result = judge_experiment(experiment, read_execution(folder), progress, runs, noise)
@@ -214,6 +205,44 @@ def conclude(folder: ExperimentFolder, *, root: Path | None = None) -> Experimen
     page = as_markdown(result, None if figure is None else folder.figure.name)
     folder.files.write_text(folder.page, page)
     return result
+
+
+def _measured_runs(
+    folder: ExperimentFolder, progress: Progress
+) -> dict[tuple[int, str], ComparedRun]:
+    measured = {
+        record.run_id: (record.pair, record.cell)
+        for run in progress.schedule.runs
+        if (record := progress.measured(run)) is not None
+    }
+    runs = {}
+    for kept in folder.runs():
+        if kept.run_id in measured:
+            with kept.unpacked() as run:
+                runs[measured[kept.run_id]] = read_compared(run)
+    return runs
+
+
+def is_execution(name: str) -> bool:
+    """Return whether a name is the folder of an execution, or FOLDER#CELL."""
+    return ExperimentFolder(Path(name.partition(KEPT_MARK)[0]).absolute()).is_started
+
+
+def read_cell(name: str) -> dict[int, ComparedRun]:
+    """Return the measured runs of a cell by seed: FOLDER#CELL, or a FOLDER with one cell.
+
+    :raises WrongInput: the folder has no such cell, or several and none is named.
+    """
+    path, _, cell = name.partition(KEPT_MARK)
+    folder = ExperimentFolder(Path(path).absolute())
+    cells = [each.name for each in read_experiment(folder).cells]
+    if not cell and len(cells) == 1:
+        cell = cells[0]
+    if cell not in cells:
+        allowed = f"FOLDER{KEPT_MARK}CELL with one of {', '.join(cells)}"
+        raise WrongInput(where="compare", field="execution", value=name, allowed=allowed)
+    runs = _measured_runs(folder, read_progress(folder))
+    return {run.measures.seed: run for (_, of), run in runs.items() if of == cell}
 
 
 def _noise(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,6 +111,7 @@ def start_control_plane(
             f"--cluster-cidr={POD_NETWORK}",
             "--allocate-node-cidrs=false",
             f"--service-cluster-ip-range={SERVICE_NETWORK}",
+            f"--horizontal-pod-autoscaler-sync-period={os.environ.get('HPA_SYNC', '15s')}",
             # Level 6 of this one file logs every HPA decision with its inputs.
             "--v=2",
             "--vmodule=horizontal=6",

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.compared_runs import MACHINE, write_run
+from tests.fakes.experiments import experiment
+from tests.fakes.experiments import write_run as write_experiment_run
 from tests.unit.cli.conftest import Command
 
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder
 from lagbench.core.measures.measures import NAMED
 from lagbench.errors import ExitCode
 from lagbench.results.compared_runs import NOISE_FLOORS_FILE, read_noise_floors
+from lagbench.results.executions import read_progress, record_run, start_execution
 from lagbench.results.history import HISTORY_FILE, update_history
 
 
@@ -121,10 +124,48 @@ def test_runs_that_are_not_comparable_are_refused_with_each_reason(lagbench: Com
     assert varied.code == ExitCode.PASS
 
 
+def executed(home: Path, name: str, target: str, *, adds: float, without: int = 0) -> str:
+    """Execute a tiny experiment on a target; return its folder."""
+    folder = start_execution(
+        experiment(), target=target, started_by="command", now=1, at=ExperimentFolder(home / name)
+    )
+    for run in read_progress(folder).schedule.runs:
+        if run.seed != without:
+            reaction = 10 + run.seed + adds * (1 + run.seed / 100)
+            made = write_experiment_run(home / f"{name}-runs", run, reaction=reaction)
+            made.update_manifest(cell={"target": target})
+            measures = made.read_json(made.measures) | {"fidelity": "kubernetes"}
+            if target != "embedded":
+                made.write_json(made.measures, measures)
+            record_run(folder, run, made, now=2)
+    return str(folder.path)
+
+
+def test_two_executions_are_compared_by_seed(lagbench: Command) -> None:
+    """Of a cell that is named; a seed without a partner is left out, and targets may differ."""
+    first = executed(lagbench.home, "first", "embedded", adds=0)
+    second = executed(lagbench.home, "second", "cluster 1", adds=3, without=5)
+    cells = ("compare", f"{first}#calm", "vs", f"{second}#calm")
+    options = ("--vary", "target", "--measure", "reaction_seconds", "--bound", "reaction_seconds=1")
+    shown, data, page = (
+        lagbench(*cells, *options, *more) for more in ((), ("--json",), ("--markdown",))
+    )
+
+    (found,) = [one for one in json.loads(data.out)["differences"] if one["verdict"] != "listed"]
+    assert (found["name"], found["n"]) == ("reaction_seconds", 5)
+    assert found["low"] < 3.1 < found["high"]
+    assert "left out: seed 5: " in shown.text
+    assert "## kubernetes minus processes, 5 pairs" in page.out
+    assert "another target" in lagbench(*cells).text
+    for wrong in (first, f"{first}#other"):
+        assert lagbench("compare", wrong, f"{second}#calm").code == ExitCode.WRONG_INPUT
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
         ("a-0", "runs = 'a-0'"),
+        ("a-0 b-0 --markdown", "--markdown = "),
         ("a-0 a-0", "runs = 'a-0, a-0'"),
         ("a-0 b-0 a-1", "seed 1 = "),
         ("a-0 a-1 a-2", "policies = "),

@@ -128,6 +128,27 @@ def test_the_plan_starts_nothing(home: Home) -> None:
     assert executions("tiny", home.runs) == []
 
 
+def test_a_plan_for_a_cluster_names_the_cells_that_cannot_run_there(home: Home) -> None:
+    """The others are chosen with --cell, and take their part of the hours; two pairs are listed.
+
+    A small node has room for many pods if each requests less.
+    """
+    there = ("--target", "context:x", "--plan")
+    assert home.run("scale_down_loss", *there) == ExitCode.PASS
+    words = " ".join(home.said.split())
+    assert re.findall(r"! cell (\w+) cannot", words) == ["killed", "transactional"]
+
+    chosen = ("--cell", "keda", "--cell", "keda_window", "--pairs", "2")
+    assert home.run("hand_rolled", *there, *chosen) == ExitCode.PASS
+    assert "about 0.3 hours, 2 pairs, 4 runs" in home.said
+    assert "cannot run there" not in home.said
+    assert home.run("past_p", *there, "--set", "consumer.cpu_request_millicores=50") == 0
+    assert "consumer.cpu_request_m" in home.said
+    for wrong in ("keda", "nobody"):  # a difference needs two cells
+        assert home.run("hand_rolled", *there, "--cell", wrong) == ExitCode.WRONG_INPUT
+        assert "cells = " in home.said
+
+
 def test_a_stopped_experiment_goes_on(home: Home) -> None:
     """Ctrl-C in the fourth run keeps three; the next call repeats the fourth and ends."""
     assert home.run(str(home.file), rehearse=home.rehearse(stop_at=4)) == 130

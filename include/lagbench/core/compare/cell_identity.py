@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from lagbench.core.measures.model import Fidelity, MeasureModel
@@ -127,12 +127,18 @@ class Environment(MeasureModel):
             facts["machine.memory_gibibytes"] = str(round(int(memory) / 2**30))
         return cls(facts=dict(sorted(facts.items())))
 
-    def changes(self, other: Environment) -> list[str]:
+    def changes(self, other: Environment, varied: Collection[str] = ()) -> list[str]:
         """Return a text for each fact that differs: ``machine.cores: 2 against 4``."""
         return [
             f"{name}: {self.facts.get(name, _MISSING)} against {other.facts.get(name, _MISSING)}"
             for name in differing_facts((self, other))
+            if not is_named(name, varied)
         ]
+
+
+def is_named(name: str, fields: Collection[str]) -> bool:
+    """Return whether a dotted name is one of ``fields``, or below one."""
+    return any(name == field or name.startswith(f"{field}.") for field in fields)
 
 
 def differing_facts(environments: Iterable[Environment]) -> dict[str, list[str]]:

@@ -14,6 +14,7 @@ from lagbench.core.compare.cell_identity import (
     cell_id,
     files_by_content,
     flat,
+    is_named,
 )
 from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.scenario import Scenario
@@ -25,6 +26,17 @@ _OF_THE_POLICY = {"allow_overscale"}
 
 DRAWN_FOR_PAIRS = ("seed", "hpa_sync_at_seconds")
 """Scenario fields that are the same within a pair, and differ between pairs."""
+
+TARGET = "target"
+"""Named as ``varied``, it permits runs of two targets, and so of another fidelity."""
+_OF_A_TARGET = (
+    "hpa_sync_at_seconds",  # no cluster can fix it
+    "cluster",
+    "versions.kafka-broker",
+    "versions.java",
+    "versions.keda",
+    "versions.keda-rules",
+)
 
 _LONGEST_TEXT = 60
 
@@ -74,8 +86,8 @@ def comparable(
     because a value lies too close to its limit; any other undetermined verdict is a gap, and so is
     a run that measured another load than planned.
 
-    :param varied: scenario fields that differ on purpose, e.g. ``consumer.balancer``; a name covers
-        the fields below it.
+    :param varied: what differs on purpose: scenario fields, e.g. ``consumer.balancer``, facts of
+        the environment, or ``target``; a name covers the fields below it.
     :param measures: names of the compared measures; None: all.
     """
     reasons = []
@@ -86,15 +98,18 @@ def comparable(
             reasons.append(f"{run.run_id} is invalid: {run.verdict.invalid[0]}")
         elif why := run.verdict.why_no_result(measures):
             reasons.append(f"{run.run_id} gave no result: {why[0]}")
-    if first.measures.fidelity != second.measures.fidelity:
-        reasons.append(f"fidelity: {first.measures.fidelity} against {second.measures.fidelity}")
-    if first.target != second.target:
-        reasons.append("another target: embedded, or another cluster")
+    if TARGET in varied:
+        varied = (*varied, *_OF_A_TARGET)
+    fidelities = (first.measures.fidelity, second.measures.fidelity)
+    if fidelities[0] != fidelities[1] and TARGET not in varied:
+        reasons.append(f"fidelity: {fidelities[0]} against {fidelities[1]}")
+    if first.target != second.target and TARGET not in varied:
+        reasons.append("another target: embedded, or another cluster (--vary target)")
     reasons += [
         f"scenario {name}: {_short(before)} against {_short(after)}"
         for name, before, after in _scenario_changes(first, second, varied)
     ]
-    return reasons + first.environment.changes(second.environment)
+    return reasons + first.environment.changes(second.environment, varied)
 
 
 def _scenario_changes(
@@ -108,8 +123,7 @@ def _scenario_changes(
         for run in (first, second)
     )
     for name in sorted({*before, *after}):
-        is_varied = any(name == field or name.startswith(f"{field}.") for field in varied)
-        if before.get(name) != after.get(name) and not is_varied:
+        if before.get(name) != after.get(name) and not is_named(name, varied):
             yield name, before.get(name), after.get(name)
 
 
@@ -123,16 +137,20 @@ RunPair = tuple[ComparedRun, ComparedRun]
 
 def side_names(pair: RunPair, varied: Collection[str]) -> tuple[str, str]:
     """Return the names of both sides by what differs: the policy, and the ``varied`` fields."""
-    changed = list(_scenario_changes(*pair, ()))
+    changed = list(_scenario_changes(*pair, DRAWN_FOR_PAIRS))
     is_other = pair[0].policy != pair[1].policy
     has_one_name = pair[0].measures.policy == pair[1].measures.policy  # of two files
+    is_elsewhere = pair[0].target != pair[1].target
+    is_other_sort = pair[0].measures.fidelity != pair[1].measures.fidelity
     names = []
     for side, run in enumerate(pair):
         policy = run.measures.policy
+        place = run.measures.fidelity if is_other_sort else f"cluster {str(run.target)[:8]}"
         if is_other and has_one_name:
             policy += f" {str(run.policy)[:8]}"
         fields = [f"{name}={_short(values[side])}" for name, *values in changed]
-        names.append(", ".join([policy] * (is_other or not varied) + fields))
+        told = [place] * is_elsewhere + [policy] * (is_other or not varied)
+        names.append(", ".join(told + fields))
     return names[0], names[1]
 
 

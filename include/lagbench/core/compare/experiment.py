@@ -11,11 +11,11 @@ record: it is missing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS, NS_PER_SECOND
 from lagbench.core.scenario.scenario import MAX_SEED
@@ -90,6 +90,9 @@ def _meets(name: str, limit: float, low: float, high: float) -> bool | None:
 MOST_SHOWN_PAIRS = 12
 """An identity experiment tests nothing: one pair can show it."""
 
+LISTED_PAIRS = 2
+"""Too few for a difference; enough to see on another target whether it does as the first one."""
+
 CELL_NAME = r"^[a-z][a-z0-9_]{0,39}$"
 
 Expectation = Literal["pass", "fail"]
@@ -112,12 +115,12 @@ def allowed_pairs(pairs: int, kind: ExperimentKind = "difference") -> int:
         if 1 <= pairs <= MOST_SHOWN_PAIRS:
             return pairs
         raise ValueError(f"1 to {MOST_SHOWN_PAIRS} (kind identity tests nothing)")
-    if pairs in PLANNED_LOOKS:
+    if pairs in (LISTED_PAIRS, *PLANNED_LOOKS):
         return pairs
     reason = "that are the planned numbers of pairs"
     if floor_of(pairs) > SIGNIFICANCE:
         reason = f"the smallest p of {pairs} pairs is {floor_of(pairs):g}, above {SIGNIFICANCE:g}"
-    raise ValueError(f"6, 8 or 12 ({reason})")
+    raise ValueError(f"{LISTED_PAIRS} (they show no difference), 6, 8 or 12 ({reason})")
 
 
 class ExperimentCell(_Model):
@@ -201,6 +204,26 @@ class Experiment(_Model):
             raise ValueError("bounds must be absent: kind identity tests no difference")
         if not any(cell.shows for cell in self.cells):
             raise ValueError("cells must be one to six, and one of them has shows (kind identity)")
+
+    def adapted(self, cells: Collection[str], overrides: Mapping[str, Setting]) -> Experiment:
+        """Return the experiment with these of its cells (empty: all) and more settings.
+
+        A setting of a cell of its own goes first.
+
+        :raises WrongInput: it has no such cell, or its kind needs more of them.
+        """
+        known = [cell.name for cell in self.cells]
+        if unknown := [name for name in cells if name not in known]:
+            raise _wrong(self, "cells", ", ".join(unknown), f"some of {', '.join(known)}")
+        data = self.model_dump(mode="json")
+        data["cells"] = [cell for cell in data["cells"] if not cells or cell["name"] in cells]
+        data["hours"] *= len(data["cells"]) / len(known)
+        data["overrides"] = {**data["overrides"], **overrides}
+        try:
+            return Experiment.model_validate(data)
+        except ValidationError as error:
+            allowed = str(error.errors()[0]["ctx"]["error"])
+            raise _wrong(self, "cells", ", ".join(cells), allowed) from error
 
     @property
     def shown_measures(self) -> tuple[str, ...]:
@@ -289,9 +312,10 @@ def draw_schedule(
     try:
         allowed_pairs(count, experiment.kind)
     except ValueError as error:
-        raise _wrong_pairs(experiment, count, str(error)) from error
+        raise _wrong(experiment, "pairs", count, str(error)) from error
     if len(seeds) < count:
-        raise _wrong_pairs(experiment, count, f"at most {len(seeds)}: the file has no more seeds")
+        allowed = f"at most {len(seeds)}: the file has no more seeds"
+        raise _wrong(experiment, "pairs", count, allowed)
     numbers = range(1, count + 1)
     drawn = experiment.order_seed
     ranks = _shuffled(numbers, drawn, "phase")
@@ -323,10 +347,9 @@ def _cell(experiment: Experiment, name: str) -> ExperimentCell:
     return next(cell for cell in experiment.cells if cell.name == name)
 
 
-def _wrong_pairs(experiment: Experiment, pairs: int, allowed: str) -> WrongInput:
-    return WrongInput(
-        where=f"experiment {experiment.name}", field="pairs", value=pairs, allowed=allowed
-    )
+def _wrong(experiment: Experiment, field: str, value: object, allowed: str) -> WrongInput:
+    where = f"experiment {experiment.name}"
+    return WrongInput(where=where, field=field, value=value, allowed=allowed)
 
 
 MOST_ATTEMPTS = 2

@@ -116,7 +116,7 @@ def _lines(result: ExperimentResult, figure: str | None) -> Iterator[str]:
         yield from _section("Shown by every run, without a test", SHOWN_HEADINGS)
         yield from (_row(shown_row(found)) for found in result.shown)
     for comparison in result.comparisons:
-        yield from _comparison(comparison, result)
+        yield from comparison_lines(comparison, result.noise)
     counted = ("passed", "failed", "undetermined", "gaps")
     yield from _section("Cells", ("cell", "policy", "meant to", *counted))
     for cell in result.cells:
@@ -138,14 +138,15 @@ def _lines(result: ExperimentResult, figure: str | None) -> Iterator[str]:
     yield from (f"* {note}" for note in result.notes)
 
 
-def _comparison(comparison: CellComparison, result: ExperimentResult) -> Iterator[str]:
+def comparison_lines(comparison: CellComparison, noise: NoiseFloor | None) -> Iterator[str]:
+    """Yield the section of a comparison, as Markdown."""
     title = f"{comparison.second} minus {comparison.first}, {len(comparison.pairs)} pairs"
     headings = [
         heading.format(first=comparison.first, second=comparison.second) for heading in HEADINGS
     ]
     yield from _section(title, headings)
     for found in in_order(comparison.differences):
-        yield _row(difference_row(found, result.noise))
+        yield _row(difference_row(found, noise))
     yield ""
     yield from (f"* {found.title}: {found.text}" for found in tested(comparison.differences))
     unknown = not_measured(comparison.differences)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal
 
 from lagbench.core.compare.cell_identity import differing_facts
-from lagbench.core.compare.comparable import ComparedRun, RunPair, comparable
+from lagbench.core.compare.comparable import ComparedRun, RunPair, comparable, side_names
 from lagbench.core.compare.compare import BOUNDS, Bound
 from lagbench.core.compare.experiment import (
     Execution,
@@ -28,6 +28,7 @@ from lagbench.core.measures.measures import NAMED
 from lagbench.core.measures.model import MeasureModel
 from lagbench.core.scenario.stream_start import phase_distance_seconds
 from lagbench.core.significance import SIGNIFICANCE, floor_of
+from lagbench.errors import WrongInput
 
 
 class RunLine(MeasureModel):
@@ -255,6 +256,44 @@ def pairs_of(
         else:
             found[number] = sides
     return found, left_out
+
+
+def compare_cells(
+    sides: Sequence[Mapping[int, ComparedRun]], bounds: Sequence[Bound], varied: Collection[str]
+) -> CellComparison:
+    """Return one cell against another, of two executions: their runs by seed.
+
+    Pairs are numbered in the order of their seeds; one without both runs is left out.
+
+    :raises WrongInput: no two runs can be compared; with each reason.
+    """
+    tested = tuple(bound.name for bound in bounds)
+    found: dict[int, RunPair] = {}
+    left_out: list[str] = []
+    for seed in sorted({*sides[0], *sides[1]}):
+        first, second = (side.get(seed) for side in sides)
+        if first is None or second is None:
+            left_out.append(f"seed {seed}: only one side has a measured run")
+        elif reasons := comparable(first, second, varied=varied, measures=tested):
+            left_out.append(f"seed {seed}: {'; '.join(reasons)}")
+        else:
+            found[seed] = first, second
+    if len(found) < _FEWEST_PAIRS:
+        raise WrongInput(
+            where="compare",
+            field="pairs",
+            value=len(found),
+            allowed="\n  ".join(("two or more; left out:", *left_out)),
+        )
+    names = side_names(next(iter(found.values())), varied)
+    measured = [Pair(first.measures, second.measures) for first, second in found.values()]
+    return CellComparison(
+        first=names[0],
+        second=names[1],
+        pairs=tuple(range(1, len(found) + 1)),
+        left_out=tuple(left_out),
+        differences=compare_pairs(measured, bounds, looks=(len(measured),)),
+    )
 
 
 def _comparison(

@@ -17,7 +17,12 @@ from lagbench.core.compare.cell_identity import (
     content_digest,
     policies_digest,
 )
-from lagbench.core.compare.comparable import DRAWN_FOR_PAIRS, ComparedRun, comparable
+from lagbench.core.compare.comparable import (
+    DRAWN_FOR_PAIRS,
+    ComparedRun,
+    comparable,
+    side_names,
+)
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 from lagbench.core.verdict.verdict import Verdict
 
@@ -113,6 +118,18 @@ def test_each_other_field_of_the_scenario_is_named_unless_it_varies_on_purpose()
     assert comparable(RUN, other, varied=["consumer.balancer", "seed"]) == []
     assert comparable(RUN, other, varied=["consumer", "seed"]) == []
     assert len(comparable(RUN, other, varied=["consumer.bal"])) == 2
+
+
+def test_targets_differ_on_purpose() -> None:
+    """With their fidelity and versions; the machine and other versions must still be equal."""
+    newer = MANIFEST["versions"] | {"kafka-broker": "4.4", "python": "3.12"}
+    fixed = with_scenario(hpa_sync_at_seconds=2.0).scenario
+    other = replace(with_manifest(versions=newer), measures=CLUSTER, target="u", scenario=fixed)
+
+    assert len(comparable(RUN, other)) == 5
+    assert comparable(RUN, other, varied=["target", "versions.python"]) == []
+    assert len(comparable(RUN, other, varied=["target"])) == 1
+    assert side_names((RUN, other), ["target"]) == ("processes", "kubernetes")
 
 
 def test_a_users_manifest_is_compared_by_its_content() -> None:

@@ -29,7 +29,10 @@ from lagbench.core.telemetry.records_of_recorder import (
     ScalingObject,
 )
 
-_OUTAGES = ("broker_restart", "broker_unreachable", "lag_scaler_down", "grow_partitions")
+_OUTAGES = (
+    *("broker_restart", "broker_unreachable", "lag_scaler_down", "grow_partitions"),
+    "swap_policy",  # the new one may read what cannot be read
+)
 """Actions after which KEDA may scale by the fallback."""
 _RECOVERED_NS = 90 * NANOSECONDS
 """KEDA leaves the fallback at its next poll, by default 30 s later, with one that may fail."""

@@ -359,9 +359,11 @@ _TEXTS = {
     ),
     "fallback-external": _Text(
         "warning",
-        "does not engage when the external scaler is down, whatever the threshold: without it even "
-        "the metric's name is unknown. The replicas do not change",
-        "two replicas of the external scaler, and an alert on Ready=False",
+        "does not engage when the external scaler is down: without it even the metric's name is "
+        "unknown, and no failure counts. The replicas do not change",
+        "two replicas of the external scaler, and an alert on Ready=False. With failureThreshold: "
+        "0 it engages if the trigger is external-push and its server streams the metric "
+        "(KEDA 2.21)",
     ),
     "fallback-to-zero": _Text(
         "warning", "a failing source counts as no need: it may stop all pods", "replicas: 1 or more"

@@ -252,6 +252,28 @@ def test_streamed_specs_replace_those_of_the_scaler_until_an_error() -> None:
     assert [spec.name for spec in runtime.metric_specs()] == [A]
 
 
+@pytest.mark.parametrize(
+    ("is_streamed", "threshold", "served"),
+    [
+        (False, 0, [f"metric:{A} encountered error"] * 3),  # keda 8056
+        (True, 1, [f"metric:{A} encountered error"] * 3),  # the first failure discards the specs
+        (True, 0, [60_000] * 3),
+    ],
+)
+def test_a_fallback_with_an_external_scaler_that_cannot_be_reached(
+    is_streamed: bool, threshold: int, served: list[Any]
+) -> None:
+    """Only streamed specs name the metric then, and only a threshold of 0 keeps them."""
+    sources = Sources()
+    runtime = keda(sources, fallback={"failureThreshold": threshold, "replicas": 6})
+    read(runtime)
+    if is_streamed:
+        assert runtime.stream_specs(0, runtime.metric_specs())
+    sources.by_index[0].is_read_broken = sources.by_index[0].are_specs_broken = True
+
+    assert [read(runtime) for _ in served] == served
+
+
 def modified(**modifiers: Any) -> dict[str, Any]:
     """Return ``advanced`` with scalingModifiers."""
     return {"scalingModifiers": {"target": "10", **modifiers}}
