@@ -150,7 +150,7 @@ class ProgressDisplay(ExitStack):
         seconds: float | None = None,
         began: float | None = None,
     ) -> None:
-        """Prepare a display for one run, which is predicted to take ``seconds`` from ``began`` on."""
+        """Prepare a display for one run, predicted to take ``seconds`` from ``began`` on."""
         super().__init__()
         self._seconds = seconds
         self._console, self._run_id = console, run_id
