@@ -7,9 +7,11 @@ A scenario or policy is given by name (a file of the catalog) or by path. Every 
 from __future__ import annotations
 
 import copy
+import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -121,11 +123,14 @@ def load_scenario(
 
     :param limits: on what a Dag's conf may name; None: the caller's own rights are the limit.
     """
+    _require_place("scenario", name_or_path, limits)
     path = find_file(name_or_path, catalog_folder() / "scenarios", "scenario")
     where = str(path)
-    _require_place("scenario", name_or_path, limits)
     text = read_text(path)
     file = parse_mapping(text, where=where)
+    if isinstance(kind := file.get("kind"), str) and "apiVersion" in file:
+        what = f"this is a {kind}, not a scenario: lagbench run SCENARIO --policy FILE takes it"
+        raise WrongInput(where=where, field="kind", value=kind, allowed="a scenario", sentence=what)
     data = _with_overrides(file, overrides or {})
     if limits is not None:
         is_known = not is_path(str(name_or_path)) or str(name_or_path) in limits.names
@@ -313,7 +318,7 @@ def checked_cell(
         [checked.manifest, *(one.policy.manifest for one in swapped.values())],
         started_replicas=checked.limits.started_replicas,
     )
-    return Cell(loaded, path.stem, checked, _text_of(loaded), text, swapped, second)
+    return Cell(loaded, _name_of(path), checked, _text_of(loaded), text, swapped, second)
 
 
 def _text_of(scenario: Scenario) -> str:
@@ -342,7 +347,16 @@ def _second(scenario: Scenario, policy: str | None, of_first: Policy) -> Cell | 
         seen.model_copy(update={"hpa_sync_at_seconds": scenario.hpa_sync_at_seconds}), checked
     )
     require_one_start(of_first, checked)
-    return Cell(seen, path.stem, checked, _text_of(seen), text)
+    return Cell(seen, _name_of(path), checked, _text_of(seen), text)
+
+
+def _name_of(policy: Path) -> str:
+    """Return a policy's name: its file's, or that of the run whose folder holds it."""
+    manifest = policy.with_name("manifest.json")
+    if policy.name == "policy.yaml" and manifest.is_file():
+        with suppress(ValueError, AttributeError, WrongInput):
+            return str(json.loads(read_text(manifest)).get("policy") or policy.stem)
+    return policy.stem
 
 
 def _swapped(scenario: Scenario) -> dict[int, SwappedPolicy]:

@@ -5,6 +5,7 @@ It imports nothing heavy: the Dags list the catalog whenever they are parsed.
 
 from __future__ import annotations
 
+import os
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -86,7 +87,7 @@ def find_file(name_or_path: str | Path, folder: Path, what: str) -> Path:
     """Return the file: a path when it looks like one, else a name in ``folder``."""
     text = str(name_or_path)
     if isinstance(name_or_path, Path) or is_path(text):
-        return Path(text)
+        return _existing(Path(text), what)
     # The name is compared, never put into a path or a pattern: it may be any text.
     for suffix in _SUFFIXES:
         for path in (*folder.glob(f"*{suffix}"), *sorted(folder.glob(f"*/*{suffix}"))):
@@ -94,9 +95,30 @@ def find_file(name_or_path: str | Path, folder: Path, what: str) -> Path:
                 return path
     names = _names(folder)
     close = get_close_matches(text, names, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]}? " if close else ""
+    meant = _inside(Path(text), what) or next(iter(close), None)
+    hint = f"did you mean {meant}? " if meant else ""
     allowed = f"{hint}a path, or one of: {', '.join(names) or 'none there'}"
     raise WrongInput(where=str(folder), field=what, value=text, allowed=allowed)
+
+
+def _existing(path: Path, what: str) -> Path:
+    """Return the path; reject one without a file that has a near name, or a file of that kind."""
+    near = _inside(path, what)
+    is_beside = os.path.isdir(path.parent)  # noqa: PTH112 - any text is none, not an error
+    if near is None and is_beside and not os.path.lexists(path):
+        names = {one.stem: one for one in path.parent.glob("*") if one.suffix in _OF_A_PATH}
+        near = names.get(next(iter(get_close_matches(path.stem, names, n=1)), ""))
+    if near is None:
+        return path
+    told = "is a folder" if path.is_dir() else "there is no such file"
+    said = f"{told}; did you mean {near}?"
+    raise WrongInput(where=str(path), field=what, value=path, allowed=str(near), sentence=said)
+
+
+def _inside(folder: Path, what: str) -> Path | None:
+    """Return the scenario or the policy that ``lagbench new`` writes into a folder."""
+    file = folder / f"{what}.yaml"
+    return file if os.path.isfile(file) else None  # noqa: PTH113 - any text is none, not an error
 
 
 def one_line(name: str, folder: Path) -> str:

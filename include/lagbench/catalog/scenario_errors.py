@@ -47,7 +47,9 @@ def wrong_file(
             meant = _meant(one, model)
             is_missing = meant in missing
             missing.discard(meant)
-            close = f"did you mean {meant.split('.')[-1]}{', which is missing' * is_missing}?"
+            last = meant.split(".")[-1]
+            near = meant if field.split(".")[-1] == last else last
+            close = f"did you mean {near}{', which is missing' * is_missing}?"
             what = f"{field} is not a field; {close if meant else allowed}"
         problems.append((field, value, allowed, what, one["type"]))
     kept = [one for one in problems if one[4] != "missing" or one[0] in missing]
@@ -68,8 +70,16 @@ def wrong_file(
 def _meant(problem: ErrorDetails, model: type[BaseModel]) -> str:
     """Return the dotted field that a misspelt one is most like; empty if there is none."""
     path, above, _ = _place(problem["loc"], model)
-    close = get_close_matches(path[-1], list(above.model_fields), n=1, cutoff=0.6)
-    return ".".join([*path[:-1], *close]) if close else ""
+    name, fields = path[-1], above.model_fields
+    close = get_close_matches(name, list(fields), n=1, cutoff=0.6)
+    close = close or [one for one in fields if one.startswith(f"{name}_")]
+    close = close or [
+        f"{one}.{name}"
+        for one, info in fields.items()
+        for _, inner in models_in(info.annotation)
+        if name in inner.model_fields
+    ]
+    return ".".join([*path[:-1], close[0]]) if close else ""
 
 
 def require_numbers(model: BaseModel, data: Mapping[str, Any], *, where: str) -> None:

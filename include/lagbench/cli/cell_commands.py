@@ -78,8 +78,11 @@ def report(
     say = Terminal().say
     with opened(run, kept_in=runs_root() / KEPT_FOLDER) as folder:
         if settings:
-            verdict = what_if(folder, slo_limits(settings, of_run=True))
-            say(f"what if {', '.join(settings)}: {_in_short(verdict)}")
+            limits = slo_limits(settings, of_run=True)
+            verdict = what_if(folder, limits)
+            for slo in (one for one in verdict.slos if one.name in limits):
+                say(f"{slo.status}: {slo.title} {slo.value_text}, {slo.limit_text}; {slo.reason}")
+            say(f"the whole run, what if {', '.join(settings)}: {_in_short(verdict)}")
             say(f"{folder.path}/what-if.json; the run's verdict stays")
             return exit_code(verdict)
         if is_kept(run):

@@ -91,12 +91,13 @@ def policies(*, as_json: JsonOption = False) -> int:
     if as_json:
         print_json(rows)
         return ExitCode.PASS
+    width = max((len(row["name"]) for row in rows), default=0) + 1
     for row in rows:
         facts = row.get("problem", "")
         if "max" in row:
             lag = "" if row["lag_threshold"] is None else f", {row['lag_threshold']:g} of lag a pod"
             facts = f"{row['min']} to {row['max']} replicas by {', '.join(row['triggers'])}{lag}"
-        console.say(Text.assemble((f"{row['name']:<28}", "bold"), facts))
+        console.say(Text.assemble((f"{row['name']:<{width}}", "bold"), facts))
         console.say(Text.assemble("  ", (row["text"], "dim")))
     console.say("\nlagbench run SCENARIO --policy NAME; or your own file: --policy FILE", "dim")
     return ExitCode.PASS

@@ -138,7 +138,8 @@ def slo_limits(settings: Sequence[str], *, of_run: bool = False) -> dict[str, An
         part, _, rest = key.partition(".")
         name, _, of_limit = rest.partition(".")
         if part != "slos" or name not in Slos.model_fields:
-            refuse("--set", key, ", ".join(f"slos.{known}" for known in Slos.model_fields))
+            near = [one for one in Slos.model_fields if name and one.startswith(f"{name}_")]
+            refuse("--set", key, ", ".join(f"slos.{one}" for one in near or Slos.model_fields))
         value = parse_yaml(text, where=f"--set {key}")
         given = with_limits(given, {name: {of_limit: value} if of_limit else value})
     if of_run:

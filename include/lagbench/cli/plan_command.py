@@ -9,7 +9,6 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.syntax import Syntax
 
 from lagbench.cli.options import (
     JsonOption,
@@ -24,6 +23,7 @@ from lagbench.cli.options import (
 )
 from lagbench.cli.terminal import Terminal, print_json
 from lagbench.errors import ExitCode
+from pod_program.shown import printable
 
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
@@ -96,7 +96,7 @@ def plan(
         import yaml
 
         documents = yaml.safe_dump_all(_manifests(cell), sort_keys=False, allow_unicode=True)
-        console.print(Syntax(documents, "yaml", background_color="default", word_wrap=True))
+        typer.echo(printable(documents))  # a console would break its lines
     return ExitCode.PASS
 
 

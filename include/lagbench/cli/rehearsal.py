@@ -6,6 +6,7 @@ import fcntl
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -103,8 +104,12 @@ def opened_target(
     *,
     keep_bench: bool = False,
     purpose: str = "a run",
+    seconds: float | None = None,
 ) -> Iterator[Rehearse]:
-    """Hold the target for one command, and provide the function that rehearses there."""
+    """Hold the target for one command, and provide the function that rehearses there.
+
+    ``seconds``: how long the one run of the command takes, as predicted.
+    """
     from lagbench.orchestrator.airflow_server import (
         require_healthy,
         require_target,
@@ -121,7 +126,6 @@ def opened_target(
             require_target(server, target)
             require_healthy(server, state_dir)
         if cluster is None:
-            seconds = run_seconds(cells[0]) if len(cells) == 1 else None
             with _bench(console, server, seconds, keep_bench=keep_bench) as rehearse:
                 yield rehearse
         else:
@@ -138,6 +142,7 @@ def _bench(
 
     state_dir = project.state_dir()
     owns_bench = bench.running(state_dir) is None and not keep_bench
+    began = [time.monotonic()]  # the first run's prediction includes the bench's start
     # Airflow is imported while the bench starts.
     waiting = [] if server is not None else [DagProcess(state_dir)]
     try:
@@ -153,6 +158,7 @@ def _bench(
                 process=waiting.pop() if waiting else None,
                 has_bench=lambda: bench.running(state_dir) is not None,
                 seconds=seconds,
+                began=began.pop() if began else None,
             )
 
         try:
@@ -274,6 +280,7 @@ def follow(
     process: DagProcess | None = None,
     has_bench: Callable[[], bool] = lambda: True,
     seconds: float | None = None,
+    began: float | None = None,
 ) -> None:
     """Start the Dag run and show it until it ends; Ctrl-C and SIGTERM stop it and clean up.
 
@@ -299,7 +306,7 @@ def follow(
     watched = WatchedRun(folder)
     try:
         dag_run.start()
-        with ProgressDisplay(console, run_id, seconds) as display:
+        with ProgressDisplay(console, run_id, seconds, began) as display:
             _show_until_its_end(display, dag_run, watched, has_bench)
     except KeyboardInterrupt:
         console.say("stopping the run and cleaning up")

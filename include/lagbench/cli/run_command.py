@@ -43,15 +43,19 @@ def run(
 ) -> int:
     """Rehearse a scenario: drive the Dag scenario_run, show progress, print the verdict."""
     from lagbench.cli.rehearsal import opened_target, require_disk, run_seconds
+    from lagbench.core.simulation.prediction import PHASES
 
     console = Terminal(stderr=as_json)
     env = {} if env_file is None else {"consumer.env_file": json.dumps(str(env_file.absolute()))}
     cell, overrides = asked_cell(scenario, policy, seed, settings, **env)
     require_disk(cell)
     told = f"{cell.scenario.name} with {cell.policy_name}, seed {cell.scenario.seed}"
-    console.say(f"{told}: about {run_seconds(cell):.0f} s, as predicted")
+    seconds = run_seconds(cell, phases=PHASES)
+    console.say(f"{told}: about {seconds:,.0f} s, as predicted")
     conf = conf_of(cell.scenario.name, scenario, policy, overrides)
-    with opened_target(console, target, target_settings, [cell], keep_bench=keep_bench) as rehearse:
+    with opened_target(
+        console, target, target_settings, [cell], keep_bench=keep_bench, seconds=seconds
+    ) as rehearse:
         rehearse(conf)
     return _conclude(console, conf["run_id"], as_json=as_json)
 

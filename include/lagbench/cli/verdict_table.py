@@ -13,7 +13,7 @@ from lagbench.core.verdict.in_words import in_words
 from lagbench.core.verdict.verdict import Verdict, exit_code
 from lagbench.errors import ExitCode, NotReady
 from lagbench.report.outcome_files import known_measures
-from lagbench.report.page import instant
+from lagbench.report.page import instant, steps_of
 from lagbench.report.stopped_run import StoppedRun, stopped_run
 from lagbench.results.compared_runs import read_baseline
 from lagbench.results.gate import read_record
@@ -105,10 +105,20 @@ def print_verdict(console: Terminal, folder: RunFolder) -> ExitCode:
             console.print(f"  {reason}")
     for note in verdict.notes:
         console.print(f"  note: {note}")
+    _print_next(console, folder, verdict)
     print_comparison(console, folder)
     if folder.report.exists():
         console.say(f"report: {folder.report}")
     return exit_code(verdict)
+
+
+def _print_next(console: Terminal, folder: RunFolder, verdict: Verdict) -> None:
+    """Print what helps a run that failed."""
+    measures = known_measures(folder) if verdict.status == "fail" else None
+    for step in () if measures is None else steps_of(folder, measures, verdict):
+        console.print(f"  next: {step.do} ({step.because})")
+        if step.command:
+            console.say(f"    {step.command}")
 
 
 def _print_slos(console: Terminal, folder: RunFolder, verdict: Verdict) -> None:

@@ -143,12 +143,18 @@ def is_in_progress(folder: RunFolder) -> bool:
 class ProgressDisplay(ExitStack):
     """Draws a run: a live panel on a terminal, a line every 5 s elsewhere."""
 
-    def __init__(self, console: Terminal, run_id: str, seconds: float | None = None) -> None:
-        """Prepare a display for one run, which is predicted to take ``seconds``."""
+    def __init__(
+        self,
+        console: Terminal,
+        run_id: str,
+        seconds: float | None = None,
+        began: float | None = None,
+    ) -> None:
+        """Prepare a display for one run, predicted to take ``seconds`` from ``began`` on."""
         super().__init__()
         self._seconds = seconds
         self._console, self._run_id = console, run_id
-        self._began = time.monotonic()
+        self._began = time.monotonic() if began is None else began
         self._last_line, self._last_phase = -PLAIN_LINE_EVERY_SECONDS, ""
         self._last_text, self._has_head = "", False
         self._live: Live | None = None

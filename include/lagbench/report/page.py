@@ -31,7 +31,7 @@ from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import LagbenchError
 from lagbench.printed_commands import runnable
 from lagbench.project import HOME
-from lagbench.report.next_steps import cheaper_policies, next_steps
+from lagbench.report.next_steps import NextStep, cheaper_policies, next_steps
 from lagbench.report.series import RunSeries, data_block, read_series
 from lagbench.report.time_lag_histogram import histogram, seconds_text
 from lagbench.report.words import explained
@@ -86,16 +86,7 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
     manifest = folder.read_json(folder.manifest) if folder.manifest.exists() else {}
     prediction, check = read_prediction(folder), folder.path / POLICY_CHECK_FILE
     earlier = read_earlier(folder)
-    steps = next_steps(
-        measures,
-        verdict,
-        _repeatable(folder, manifest.get("conf") or {}),
-        is_second=folder.is_second,
-        cheaper=_cheaper(folder, measures) if verdict.status == "pass" else (),
-    )
-    replay = folder.path / REPLAY_FILE
-    if measures.observation is not None and replay.exists():  # the last step rehearses the load
-        steps[-1] = replace(steps[-1], command=shlex.join(["lagbench", "run", str(replay)]))
+    steps = steps_of(folder, measures, verdict)
     shown = [  # of what an observation neither measured nor judged there is nothing to say
         slo
         for slo in verdict.slos
@@ -131,6 +122,22 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         style=Markup(style),  # noqa: S704
         content_security_policy=content_security_policy([script], [style]),
     )
+
+
+def steps_of(folder: RunFolder, measures: Measures, verdict: Verdict) -> list[NextStep]:
+    """Return what its reader can do next, with commands that name the run's own files."""
+    manifest = folder.read_json(folder.manifest) if folder.manifest.exists() else {}
+    steps = next_steps(
+        measures,
+        verdict,
+        _repeatable(folder, manifest.get("conf") or {}),
+        is_second=folder.is_second,
+        cheaper=_cheaper(folder, measures) if verdict.status == "pass" else (),
+    )
+    replay = folder.path / REPLAY_FILE
+    if measures.observation is not None and replay.exists():  # the last step rehearses the load
+        steps[-1] = replace(steps[-1], command=shlex.join(["lagbench", "run", str(replay)]))
+    return steps
 
 
 def environment() -> jinja2.Environment:

@@ -122,6 +122,8 @@ def test_a_setting_without_key_or_value_is_refused(setting: str) -> None:
     ("changes", "field", "value", "allowed"),
     [
         ({"partitons": 3}, "partitons", 3, "did you mean partitions?"),
+        ({"slos": {"drain": 5}}, "slos.drain", 5, "did you mean drain_seconds?"),
+        ({"spike_mult": 5}, "spike_mult", 5, "did you mean profile.spike_mult?"),
         ({"consumer": {"proces_ms": 1}}, "consumer.proces_ms", 1, "did you mean process_ms?"),
         (
             {"profile": {**MINIMAL["profile"], "rate_per_second": -1}},  # type: ignore[dict-item]
@@ -162,6 +164,37 @@ def test_a_wrong_field_is_named(
 
     assert (found.where, found.field, found.value) == (str(path), field, value)
     assert allowed in str(found)
+
+
+def test_the_scenario_of_the_readme_loads_as_printed(tmp_path: Path) -> None:
+    """Whoever types it off gets a plan."""
+    readme = (PROJECT_ROOT / "README.md").read_text()
+    (tmp_path / "mine.yaml").write_text(readme.partition("```yaml\n")[2].partition("```")[0])
+
+    assert load_scenario(tmp_path / "mine.yaml").name == "mine"
+
+
+def test_a_policy_as_a_scenario_and_a_near_file_are_said(tmp_path: Path) -> None:
+    """One sentence each, in place of a problem for each field."""
+    (tmp_path / "orders-so.yaml").write_text("apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\n")
+    scenario_file(tmp_path).rename(tmp_path / "scenario.yaml")
+
+    assert "this is a ScaledObject" in str(refusal(tmp_path / "orders-so.yaml"))
+    assert "did you mean" in str(refusal(tmp_path / "order-so.yaml"))
+    assert "is a folder; did you mean" in str(refusal(tmp_path))
+
+
+def test_the_copy_in_a_run_folder_keeps_its_policy_name(tmp_path: Path) -> None:
+    """To repeat a run does not rename its policy."""
+    copy = tmp_path / "policy.yaml"
+    copy.write_text(policy_file("lag-default").read_text())
+    names = [checked_cell("quick_spike", policy=str(copy)).policy_name]
+    (tmp_path / "manifest.json").write_text('{"policy": "orders"}')
+
+    assert [*names, checked_cell("quick_spike", policy=str(copy)).policy_name] == [
+        "policy",
+        "orders",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,20 @@ def test_the_exit_code_is_the_verdict_s(lagbench: Command, status: str, code: Ex
     verdict = folder.read_json(folder.verdict)
     folder.write_json(folder.verdict, verdict | {"status": status})
 
-    assert lagbench("show", folder.run_id).code == code
+    answer = lagbench("show", folder.run_id)
+
+    assert answer.code == code
+    assert ("next: change one thing" in answer.out) is (status == "fail")
+
+
+def test_a_what_if_answers_the_limit_that_was_asked_first(lagbench: Command) -> None:
+    """The run's verdict comes after it; a near name is told."""
+    folder = judged(lagbench.runs)
+    asked = lagbench("report", folder.run_id, "--set", "slos.time_lag_p99_seconds=0.01")
+
+    assert asked.out.startswith("fail: Time lag p99")
+    assert asked.code == ExitCode.SLO_FAILED
+    assert lagbench("report", "--set", "slos.drain=1").err.endswith("allowed: slos.drain_seconds\n")
 
 
 @pytest.mark.parametrize("name", ["verdict.json", "measures.json", "accounting.json"])

@@ -7,6 +7,7 @@ nanoseconds of the follower's clock), because a record's own stamp is of another
 from __future__ import annotations
 
 from collections import deque
+from math import ceil
 
 import numpy as np
 
@@ -77,6 +78,7 @@ class Course:
         self._started_at: int | None = None
         self._task, self._spikes, self._planned_seconds = "", cell.spikes, cell.planned_seconds
         self._task_at, self._drain_seconds = 0, drain_seconds
+        self.stream_planned_at: int | None = None  # None: it starts as soon as it can
         self._phases: list[LivePhase] = []
         self._actions: list[LiveAction] = []
         self._shown: dict[str, SloStanding] = {}
@@ -161,7 +163,10 @@ class Course:
         state = state_of(
             self._task, second=second, spikes=self._spikes, planned_seconds=self._planned_seconds
         )
-        waits = ""
+        waits, planned_at = "", self.stream_planned_at
+        if second is None and self._task == "inject_spike" and planned_at and planned_at > now:
+            left = ceil((planned_at - now) / (10 * NANOSECONDS)) * 10
+            waits = f"waits up to {left} s for a whole minute, which the cron windows need"
         if self._commits is not None and self._task in DRAINS and _is_fresh(self._lag_at, now):
             waits = late_commit(
                 self._commits.idle_seconds,

@@ -214,7 +214,7 @@ def rebalances_within(
     return Check(None if reasons else True, numbers, tuple(reasons))
 
 
-def cut_off_scale_down(measures: Measures) -> str:
+def cut_off_scale_down(measures: Measures, tail_ended_by: str = "") -> str:
     """Return that the replicas were not back at the policy's floor at the end; empty: they were.
 
     A cron trigger may hold them above the floor, so a run that did not reach it is still judged.
@@ -224,6 +224,11 @@ def cut_off_scale_down(measures: Measures) -> str:
         return "it is unknown whether the replicas returned to the floor"
     if end.is_at_floor:
         return ""
+    if tail_ended_by == "settled":
+        return (
+            f"the run ended at rest with {end.replicas} replicas, floor {end.floor_replicas}: the "
+            "base load after the spike keeps them"
+        )
     return (
         f"{end.replicas} replicas were wanted at the end, floor {end.floor_replicas}: "
         "the rest of the scale-down is not included in any measure (timeouts.settle_seconds "

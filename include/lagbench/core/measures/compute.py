@@ -128,7 +128,7 @@ def _notes(found: Measures, run: RunEvidence, window: Window) -> Iterator[str]:
     yield from run.manifest.get("own_consumer_notes", ())
     if kind_of(run.scenario.consumer.kind).reports_owners:
         yield from rebalance_count(found).reasons
-    yield cut_off_scale_down(found)
+    yield cut_off_scale_down(found, str((run.manifest.get("tail") or {}).get("ended_by")))
     yield moved_back(found)
     yield moved_text(found.accounting)
     yield repeats_text(found.accounting.repeats_by_batch)

@@ -160,6 +160,7 @@ _NAMED: dict[str, tuple[tuple[str, str, str, int, str], ...]] = {
         ("replica_changes", "Replica changes", "", 0, "change_count"),
         ("max_replicas", "Most replicas", "", 0, ""),
         ("pod_minutes", "Pod time", "pod-minutes", 1, ""),
+        ("pod_minutes_after", "Pod time after the window, until at rest", "pod-minutes", 1, ""),
         ("idle_pod_minutes", "Pod time without work", "pod-minutes", 1, ""),
         ("surplus_pods", "Pods that never got a partition", "", 0, "surplus_count"),
         ("surplus_records", "Messages done by pods without a partition", "messages", 0, ""),

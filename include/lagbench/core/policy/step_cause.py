@@ -55,6 +55,8 @@ def step_cause(
         steps = (sync.spec_replicas, sync.desired) == (before, after)
         if steps and 0 <= at - sync.at <= reach and sync.proposal is not None:
             limit = _limit(sync.scaling_limited, sync.able_to_scale, after, hpa)
+            if before < after and sync.proposal < after:
+                limit = f"an earlier, higher request is still held, and {limit}"
             return cause(_readings(sync.metrics, reason), sync.proposal, after, limit)
     for sample in (one for one in records if isinstance(one, HpaSample)):  # it has no proposal
         if sample.desired == after and 0 <= sample.at - at <= reach and "New size" in reason:

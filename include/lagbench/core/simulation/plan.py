@@ -34,6 +34,8 @@ IDENTITY_LOG_BYTES = 130
 # Six columns of 8 B in the ledger, and the Arrow header of a batch spread over its records.
 LEDGER_BYTES = 60
 
+_TOO_FAST = 50_000  # messages a second of one pod
+
 # The tables of a run folder (Parquet): 9 columns of an event and 10 of its processing.
 TABLE_BYTES = 60
 
@@ -263,6 +265,8 @@ def _of_load(plan: Plan, scenario: Scenario) -> Iterator[str]:
     if isinstance(profile, TraceProfile) and not any(p.second % 1000 for p in profile.points):
         text = "all times of the trace are multiples of 1,000 s: its column second is in seconds"
         yield f"{text}, are these milliseconds?"
+    if _TOO_FAST <= plan.pod_rate < math.inf:
+        yield f"one pod does {plan.pod_rate:,.0f}/s: is process_ms in milliseconds?"
 
 
 def _of_moves(scenario: Scenario) -> Iterator[str]:

@@ -71,7 +71,7 @@ class SimulationMeasures:
 _SIMULATED_ONLY: dict[str, NamedMeasure] = {
     "pod_minutes_in_all": NamedMeasure(
         "pod_minutes_in_all",
-        "Pod time with the scale-down",
+        "Pod time with the base load after it",
         "pod-minutes",
         1,
         lambda found: found.pod_minutes_in_all,

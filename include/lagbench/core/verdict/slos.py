@@ -109,7 +109,11 @@ def _baseline(measures: Measures, slo: Slo) -> SloResult:
     scaling = measures.scaling
     if not scaling.has_baseline:
         return slo.without_occasion(scaling.baseline_text)
-    result = slo.claim(scaling.baseline_at_floor, scaling.baseline_text)
+    reason, began_at = scaling.baseline_text, measures.load.first_spike_started_at
+    early = [one for one in scaling.changes if began_at is None or one.at < began_at]
+    if any("-cron-" in one.reason for one in early):
+        reason += "; an open cron trigger keeps them: slos.baseline_at_floor: false permits it"
+    result = slo.claim(scaling.baseline_at_floor, reason)
     if result.status == "fail" and measures.spikes_unknown:
         return result.opened(measures.spikes_unknown)
     return result
@@ -293,7 +297,11 @@ def _drain(measures: Measures, slo: Slo) -> SloResult:
     if drain.drain_seconds is None:
         return _undrained(drain, slo, drain.spike_ended_at)
     reason = f"lag at most {drain.threshold_records:g} {measures.moment(drain.drained_at)}"
-    if drain.skew_limited_seconds is not None:
+    most, partitions = measures.scaling.max_ready_replicas, measures.scaling.partitions
+    if most and most < partitions and not measures.is_skew_limited:
+        shared = f"{most} pods at most read {partitions} partitions"
+        reason += f"; {shared}: one had {-(-partitions // most)} of them"
+    elif drain.skew_limited_seconds is not None:
         reason += (
             f"; partition {drain.hottest_partition} alone needs"
             f" {drain.skew_limited_seconds:.1f} s with one pod"

@@ -133,6 +133,9 @@ class GroupFollow:
         with self._lock:
             for phase in phases:
                 self._course.take_phase(phase)
+                if phase.name == "inject_spike":  # then the manifest has what it may wait for
+                    noted = self._folder.read_json(self._folder.manifest)
+                    self._course.stream_planned_at = noted.get("stream_planned_at")
             line = self._course.line(time.time_ns(), verdict=verdict, is_last=is_last)
         return self._file.append(line)
 

@@ -218,6 +218,19 @@ def test_an_own_consumer_that_commits_late_is_waited_for_by_name(
     assert said is None or state.endswith("or wait up to 880 s")
 
 
+@pytest.mark.parametrize(
+    ("planned", "said"),
+    [(None, ""), (71, "waits up to 70 s for a whole minute, which the cron windows need"), (1, "")],
+)
+def test_a_start_that_waits_for_a_whole_minute_says_so(planned: int | None, said: str) -> None:
+    """Cron windows need one; the stream of others starts at once."""
+    found = course()
+    found.stream_planned_at = None if planned is None else planned * S
+    found.take_phase(LivePhase(at=S, name="inject_spike", state="started"))
+
+    assert (found.line(2 * S).state or "").partition(": ")[2] == said
+
+
 def members(*held: tuple[str, list[int]]) -> GroupMembers:
     """Return members with these client ids and partitions."""
     found = [

@@ -178,6 +178,8 @@ def test_a_scale_down_that_was_cut_off_is_reported(
 
     assert re.findall(r"\d+", note)[:2] == numbers
     assert bool(note) is (is_at_floor is not True)
+    if is_at_floor is False:  # a tail that ended by itself left nothing out
+        assert "at rest" in cut_off_scale_down(changed("end_state", is_at_floor=False), "settled")
 
 
 def test_a_commit_that_moved_back_is_reported() -> None:

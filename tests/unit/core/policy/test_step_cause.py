@@ -69,6 +69,12 @@ def _sync(
             "limited to 8 by doubling at most (no behavior)",
         ),
         (
+            _sync(4, 2, 8, limited="True:ScaleUpLimit"),
+            _BEHAVIOR,
+            "2 pods",
+            "an earlier, higher request is still held, and limited to 8 by 4 pods per 15 s",
+        ),
+        (
             _sync(12, 1, 8, limited="True:ScaleDownLimit"),
             _BEHAVIOR,
             "1 pod",

@@ -433,6 +433,22 @@ def test_the_accounting_of_millions_takes_its_time() -> None:
     ) == pytest.approx(9e-6 * more)
 
 
+def test_one_slow_phase_does_not_rule_the_predicted_end() -> None:
+    """The replicas rest at the median of the phases."""
+    cell, period = checked_cell("hello"), SimulatedEnvironment().hpa_sync_seconds
+    ends = [
+        simulate(
+            cell.scenario,
+            cell.policy,
+            environment=SimulatedEnvironment(hpa_sync_at_seconds=period * number / 3),
+            draw=number,
+        ).measures.settled_seconds
+        for number in range(3)
+    ]
+
+    assert predict(cell.scenario, cell.policy, phases=3).settled_seconds == sorted(ends)[1]
+
+
 @pytest.mark.parametrize("tail", ["until_settled", "none"])
 def test_a_load_that_marks_no_spike_is_predicted_as_one_that_marks_it(tail: str) -> None:
     """The rule that finds the load steps of the plan also finds those of the prediction."""

@@ -52,7 +52,10 @@ def verdict(status: str, *slos: SloResult, reasons: tuple[str, ...] = ()) -> Ver
         ),
         (
             verdict("pass", REACTION.compare(1, "x"), P99.compare(71.5, "x")),
-            ["Not asked: Time lag p99 71.5 s", "--set slos.time_lag_p99_seconds=SECONDS"],
+            [
+                "Not asked: Time lag p99 71.5 s",
+                "report r1 --set slos.time_lag_p99_seconds=80",
+            ],
         ),
         (
             verdict(

@@ -51,6 +51,17 @@ def test_the_cost_in_pods_is_judged(fields: dict[str, Any], status: str) -> None
     assert (found.status, found.limit) == (status, 6)
 
 
+def test_an_open_cron_trigger_is_named_where_it_leaves_the_floor() -> None:
+    """It raises the replicas before the spike, which is what it is for."""
+    began_at = GOOD.load.first_spike_started_at or 0
+    by_cron = {"at": began_at - 1, "reason": "external metric s1-cron-UTC-1-2 above target"}
+    changes = (GOOD.scaling.changes[0].model_copy(update=by_cron),)
+    for fields, is_named in (({"changes": changes}, True), ({}, False)):
+        run = changed("scaling", baseline_at_floor=False, **fields)
+        found = result(judge(run, SLOS), "baseline_at_floor")
+        assert ("slos.baseline_at_floor: false" in found.reason) is is_named
+
+
 FEW = {"max_members": 12, "surplus_pods_idle": None}
 
 

@@ -255,6 +255,17 @@ def test_a_drain_is_judged_by_its_interval(precision: float, limit: float, statu
     assert result(judge(run, Slos(drain_seconds=limit)), "drain_seconds").status == status
 
 
+def test_a_drain_says_that_a_pod_had_several_partitions() -> None:
+    """10 pods read 12 partitions."""
+    run = changed("scaling", max_ready_replicas=10, partitions=12)
+    run = run.model_copy(update={"drain": run.drain.model_copy(update=NOT_SKEWED)})
+
+    assert "10 pods" in result(judge(run, SLOS), "drain_seconds").reason
+
+
+NOT_SKEWED = {"skew_limited_seconds": 20.0, "drain_seconds": 66.7}
+
+
 def with_episode(**fields: Any) -> Measures:
     """Return the run with one scale step changed."""
     episodes = list(GOOD.rebalances.episodes)

@@ -148,11 +148,14 @@ def _over(
 def _manifest(document: Any, where: str, number: int) -> Manifest:
     if isinstance(document, Mapping) and isinstance(document.get("kind"), str):
         return document
+    is_scenario = isinstance(document, Mapping) and "profile" in document
+    what = "this is a scenario, not a policy: --scenario FILE, or lagbench plan FILE, takes it"
     raise WrongInput(
         where=where,
         field=f"document {number}",
         value=type(document).__name__,
         allowed="a manifest with apiVersion and kind",
+        sentence=what if is_scenario else None,
     )
 
 
