@@ -23,7 +23,12 @@ from lagbench.errors import ExitCode, WrongInput
 
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
-    from lagbench.core.simulation.simulation_measures import Simulation, Spread
+    from lagbench.core.measures.model import NamedMeasure
+    from lagbench.core.simulation.simulation_measures import Spread
+    from lagbench.core.verdict.slo import SloResult
+
+    Summaries = Mapping[str, Mapping[str, Spread]]
+    Outcomes = Mapping[str, Sequence[SloResult]]
 
 _MOST_COLUMNS = 2
 """Policies that stand beside each other; of more each has a row."""
@@ -50,7 +55,8 @@ def simulate(
     ] = 10,
     seed: Annotated[int | None, typer.Option(min=0, help="One seed instead.")] = None,
     slo_seconds: Annotated[
-        float | None, number("Oldest message; default: the scenario's SLO.", min=0.1)
+        float | None,
+        number("Oldest message; default: slos.time_lag_p99_seconds, if it is set.", min=0.1),
     ] = None,
     start_seconds: Annotated[
         float | None, number("From creation to Ready (the scenario's start_seconds).", min=0)
@@ -71,9 +77,10 @@ def simulate(
 ) -> int:
     """Compare policies over many seeds without starting anything: minutes in milliseconds."""
     from lagbench.catalog.catalog import Cell, checked_cell, load_policy, parse_settings
+    from lagbench.core.simulation.predicted_slos import predicted_slos
     from lagbench.core.simulation.simulate import left_out
     from lagbench.core.simulation.simulate import simulate as simulate_cell
-    from lagbench.core.simulation.simulation_measures import spreads
+    from lagbench.core.simulation.simulation_measures import COMPARED, spreads
 
     overrides = parse_settings(settings or [])
     names: list[str | None] = [*policy] if policy else [None]
@@ -114,17 +121,31 @@ def simulate(
         ]
         for cell in cells
     }
+    summaries = {name: spreads(of_cell) for name, of_cell in found.items()}
+    slos = {
+        cell.policy_name: predicted_slos(
+            cell.scenario, cell.policy.limits, summaries[cell.policy_name]
+        )
+        for cell in cells
+    }
     if as_json:
         content = {
             name: {
-                "summary": spreads(of_cell),
+                "summary": summaries[name],
+                "slos": slos[name],
                 "cells": [one.to_json(with_timeline=timeline) for one in of_cell],
             }
             for name, of_cell in found.items()
         }
         print_json(content)
-    else:
-        _print(Terminal(), found, show_all=show_all)
+        return ExitCode.PASS
+    oldest = slo_seconds or cells[0].scenario.slos.time_lag_p99_seconds
+    head = f"{cells[0].scenario.name}, simulated, seeds: {len(drawn)}"
+    console = Terminal()
+    console.print(f"{head}; no message older than {oldest:g} s" if oldest else head)
+    kept = [one for one in COMPARED if oldest or one.name != "seconds_over_slo"]
+    is_short = len(cells) > _MOST_COLUMNS and not show_all
+    (_print_policies if is_short else _print_measures)(console, kept, summaries, slos)
     return ExitCode.PASS
 
 
@@ -137,37 +158,55 @@ def _require_own_names(cells: Sequence[Cell]) -> None:
             refuse("--policy", f"{name}, {count} times", allowed, where="simulate")
 
 
-def _print(console: Terminal, found: dict[str, list[Simulation]], *, show_all: bool) -> None:
-    from lagbench.core.simulation.simulation_measures import COMPARED, spreads
+def _print_measures(
+    console: Terminal, measures: Sequence[NamedMeasure], summaries: Summaries, slos: Outcomes
+) -> None:
+    """Print a row for each measure and a column for each policy; of many, a table each."""
+    from lagbench.core.verdict.in_words import MARKS
 
-    cells = next(iter(found.values()))
-    summaries = {name: spreads(of_policy) for name, of_policy in found.items()}
-    of = f"{cells[0].scenario}, simulated, seeds: {len(cells)}"
-    console.print(f"{of}; SLO: no message older than {cells[0].slo_seconds:g} s")
-    if len(found) > _MOST_COLUMNS and not show_all:
-        _print_policies(console, summaries)
-        return
-    if len(found) > _MOST_COLUMNS:
-        for measure in COMPARED:
-            of_measure = {name: of[measure.name].text(measure) for name, of in summaries.items()}
-            console.table(("", measure.heading), of_measure.items(), right=(measure.heading,))
+    judged = {(policy, slo.name): slo for policy in slos for slo in slos[policy]}
+
+    def cell(policy: str, measure: NamedMeasure) -> str:
+        text, slo = (
+            summaries[policy][measure.name].text(measure),
+            judged.get((policy, measure.name)),
+        )
+        return text if slo is None else f"{text} {MARKS[slo.status]}"
+
+    if len(summaries) > _MOST_COLUMNS:
+        for one in measures:
+            rows = [(name, cell(name, one)) for name in summaries]
+            console.table(("", one.heading), rows, right=(one.heading,))
     else:
-        rows = [
-            (measure.heading, *(of[measure.name].text(measure) for of in summaries.values()))
-            for measure in COMPARED
-        ]
-        headings = ("", *found)
-        console.table(headings, rows, right=list(found), folded=headings)
-    console.print("median (lowest to highest seed); – never happened", style="dim")
+        rows_of = [(one.heading, *(cell(name, one) for name in summaries)) for one in measures]
+        headings = ("", *summaries)
+        console.table(headings, rows_of, right=list(summaries), folded=headings)
+    console.print(f"median (lowest to highest seed); – never happened\n{_ends(slos)}", style="dim")
 
 
-def _print_policies(console: Terminal, summaries: Mapping[str, Mapping[str, Spread]]) -> None:
+def _ends(slos: Outcomes) -> str:
+    """Say what the SLOs are, and to which lag a drain goes down."""
+    asked = {slo.name: f"{slo.title.lower()} {slo.threshold}" for of in slos.values() for slo in of}
+    told = f"✓ ✗ SLO: {'; '.join(asked.values())} (? holds with some seeds)\n" if asked else ""
+    return f"{told}a drain ends at a total lag of one lagThreshold, of each policy its own"
+
+
+def _print_policies(
+    console: Terminal, kept: Sequence[NamedMeasure], summaries: Summaries, slos: Outcomes
+) -> None:
     """Print a row for each policy with the medians of six measures, the lowest ones marked."""
-    from lagbench.core.simulation.simulation_measures import COMPARED
+    from lagbench.core.verdict.in_words import MARKS
 
-    measures = {measure.name: measure for measure in COMPARED if measure.name in _DECIDING}
+    measures = {one.name: one for one in kept if one.name in _DECIDING}
+    shorts = {name: short for name, short in _DECIDING.items() if name in measures}
+    broken = {
+        (policy, slo.name): MARKS[slo.status]
+        for policy in slos
+        for slo in slos[policy]
+        if slo.status != "pass"
+    }
     rows: list[list[str | Text]] = [[policy] for policy in summaries]
-    for name in _DECIDING:
+    for name in shorts:
         found = [of[name] for of in summaries.values()]
         texts = [measures[name].number(one.median) for one in found]
         whole = {
@@ -179,10 +218,11 @@ def _print_policies(console: Terminal, summaries: Mapping[str, Mapping[str, Spre
         for row, text, one in zip(rows, texts, found, strict=True):
             is_partial = one.missing and one.median is not None
             mark = "†" if is_partial else "*" if text == best else " "
-            row.append(Text(f"{text}{mark}", "bold green" if mark == "*" else ""))
-    console.table(("policy", *_DECIDING.values()), rows, right=list(_DECIDING.values()))
-    legend = "; ".join(f"{short}: {measures[name].heading}" for name, short in _DECIDING.items())
-    console.print(
-        f"medians; * lowest; – never happened; † not with each seed\n{legend}", style="dim"
-    )
+            judged = broken.get((str(row[0]), name), "")
+            style = "red" if judged == MARKS["fail"] else "bold green" if mark == "*" else ""
+            row.append(Text(f"{text}{judged}{mark}", style))
+    console.table(("policy", *shorts.values()), rows, right=list(shorts.values()))
+    legend = "; ".join(f"{short}: {measures[name].heading}" for name, short in shorts.items())
+    text = "medians; * lowest; – never happened; † not with each seed"
+    console.print(f"{text}\n{legend}\n{_ends(slos)}", style="dim")
     console.print("--all has every measure with its range", style="dim")
