@@ -22,14 +22,14 @@ def asked(*policies: str) -> tuple[str, ...]:
 def test_more_than_two_policies_are_rows(
     lagbench: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On 80 columns no name is broken; six medians each, and the lowest is marked."""
+    """On 80 columns no name is broken; five medians each, and the lowest is marked."""
     monkeypatch.setenv("COLUMNS", "80")
     lines = lagbench(*asked(*FITTING)).out.splitlines()
 
     rows = {words[0]: words[1:] for line in lines if (words := line.split())}
-    assert [len(rows[name]) for name in FITTING] == [6, 6, 6]
+    assert [len(rows[name]) for name in FITTING] == [5, 5, 5]  # none of the age without a limit
     assert max(map(len, lines)) <= 80
-    reactions = {name: float(rows[name][0].rstrip("*")) for name in FITTING}
+    reactions = {name: float(rows[name][0].rstrip("✗*")) for name in FITTING}
     marked = [name for name in FITTING if rows[name][0].endswith("*")]
     assert marked == [min(reactions, key=lambda name: reactions[name])]
     assert "* lowest" not in lagbench(*asked(*FITTING[:2])).out  # two stand beside each other
@@ -47,3 +47,18 @@ def test_a_policy_that_does_not_fit_is_skipped(lagbench: Command) -> None:
     for policies in ((UNFIT,), (UNFIT, "lag-threshold-1k"), (FITTING[0], "lag-quik")):
         refused = lagbench(*asked(*policies))
         assert (refused.code, refused.out) == (ExitCode.WRONG_INPUT, "")
+
+
+def test_the_scenario_s_slos_are_judged_and_no_other(lagbench: Command) -> None:
+    """Drain and reaction have limits; an age has a row only with a limit."""
+    limits = ("--set", "slos.drain_seconds=1", "--set", "slos.flips=null")
+    answer = lagbench(*asked(FITTING[0]), *limits, "--json")
+    (found,) = json.loads(answer.out).values()
+
+    assert {slo["name"]: slo["status"] for slo in found["slos"]} == {
+        "reaction_seconds": "pass",
+        "drain_seconds": "fail",
+    }
+    late = "Time over the SLO"
+    assert late not in lagbench(*asked(FITTING[0])).out
+    assert late in lagbench(*asked(FITTING[0]), "--slo-seconds", "9").out

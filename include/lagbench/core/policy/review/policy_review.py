@@ -145,8 +145,11 @@ def _scaled_object(
 ) -> PolicyReview:
     kind, name, answer = "ScaledObject", name_of(manifest), admit(manifest, around.cluster)
     if not answer.is_accepted:
-        refusals = (*refusal_findings(manifest, answer), *_beside_refusals(manifest, where))
-        return PolicyReview(kind, name, False, refusals, refused_by=answer.refused_by)
+        refusals = refusal_findings(manifest, answer)
+        named = {one.field for one in refusals}
+        more = (one for one in _of_triggers(manifest, where) if one.field not in named)
+        every = (*refusals, *more)
+        return PolicyReview(kind, name, False, every, refused_by=answer.refused_by)
     manifest = json_value(manifest)  # as it is stored
     odd = odd_finalizers(manifest["metadata"])
     advice = [found("finalizer-name", "metadata.finalizers", name) for name in odd]
@@ -179,8 +182,8 @@ def _scaled_object(
     return PolicyReview(kind, name, True, every, climb=way, limits=limits)
 
 
-def _beside_refusals(manifest: Mapping[str, Any], where: str) -> Iterator[Finding]:
-    """Yield what is wrong with triggers beside a refusal, as if each parameter were a text."""
+def _of_triggers(manifest: Mapping[str, Any], where: str) -> Iterator[Finding]:
+    """Yield what is wrong with triggers of a refused object, as if each parameter were a text."""
     kept = {**known_fields(json_value(manifest), SCALED_OBJECT), "metadata": {}}
     triggers = mapping(kept.get("spec")).get("triggers")
     for one in triggers if isinstance(triggers, list) else ():
