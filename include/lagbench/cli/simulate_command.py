@@ -185,10 +185,11 @@ def _print_measures(
 
 
 def _ends(slos: Outcomes) -> str:
-    """Say what the SLOs are, and to which lag a drain goes down."""
+    """Say what the SLOs are, and when a reaction and a drain end."""
     asked = {slo.name: f"{slo.title.lower()} {slo.threshold}" for of in slos.values() for slo in of}
     told = f"✓ ✗ SLO: {'; '.join(asked.values())} (? holds with some seeds)\n" if asked else ""
-    return f"{told}a drain ends at a total lag of one lagThreshold, of each policy its own"
+    ends = "a drain ends at a total lag of one lagThreshold, of each policy its own"
+    return f"{told}a reaction ends with the first added pod, even if enough ran before; {ends}"
 
 
 def _print_policies(

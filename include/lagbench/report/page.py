@@ -172,7 +172,8 @@ def _cheaper(folder: RunFolder, measures: Measures) -> Sequence[str]:
     policies = dict[str, Policy]()
     for name in list_policies():
         with suppress(LagbenchError):
-            policies[name] = load_policy(name)
+            if name != "lag-spark":  # the run's consumer is not on Spark
+                policies[name] = load_policy(name)
     with suppress(LagbenchError):  # a kept run may have neither policy nor scenario
         scenario, limits = read_scenario(folder), {one: policies[one].limits for one in policies}
 

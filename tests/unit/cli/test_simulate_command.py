@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from tests.unit.cli.conftest import Command
 
+from lagbench.catalog.catalog import policy_file
 from lagbench.errors import ExitCode
 
 FITTING = ("lag-quick", "persistent-lag-cost-optimised", "scale-to-zero")
@@ -62,3 +64,17 @@ def test_the_scenario_s_slos_are_judged_and_no_other(lagbench: Command) -> None:
     late = "Time over the SLO"
     assert late not in lagbench(*asked(FITTING[0])).out
     assert late in lagbench(*asked(FITTING[0]), "--slo-seconds", "9").out
+
+
+def test_a_plan_begins_with_an_ignored_parameter_and_says_when_cron_is_open(
+    lagbench: Command, tmp_path: Path
+) -> None:
+    """KEDA reads lagThreshold alone; on a Monday at midnight the window is closed."""
+    text = policy_file("cron-prewarm-plus-lag").read_text(encoding="utf-8")
+    (tmp_path / "p.yaml").write_text(text.replace("lagThreshold", "lagTreshold"))
+    answer = lagbench("plan", "quick_spike", "--policy", str(tmp_path / "p.yaml"))
+
+    assert answer.code == ExitCode.PASS
+    assert "metadata.lagTreshold" in answer.err
+    assert "instead: lagThreshold" in answer.err
+    assert "cron trigger" in answer.out
