@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from lagbench.core.scenario.scenario import Scenario
     from lagbench.core.simulation.plan import Plan
     from lagbench.core.simulation.prediction import Prediction
-    from lagbench.core.verdict.slo import SloResult
 
 SPIKES_SHOWN = 4
 JUDGED = "✓ the SLO holds, ✗ it fails, ? it holds in some; a run judges the others"
@@ -142,8 +141,10 @@ def _print_prediction(
     console: Terminal, title: str, plan: Plan, predicted: Prediction, seconds: float
 ) -> None:
     from lagbench.core.measures.measures import NAMED
+    from lagbench.core.verdict.in_words import MARKS
 
-    rows, judged = [], {slo.name: slo for slo in predicted.slos}
+    rows = []
+    judged = {s.name: f"  {MARKS[s.status]} SLO {s.threshold}" for s in predicted.slos}
     for name, found in predicted.measures.items():
         text = found.text(NAMED[name])
         if name in ("reaction_seconds", "drain_seconds") and not plan.spikes:
@@ -152,11 +153,11 @@ def _print_prediction(
             text = f"not within {predicted.watched_seconds:,.0f} s, or no threshold to drain to"
         elif name == "max_replicas":
             text += f" of at most {plan.max_replicas}"
-        slo = judged.pop(name, None)
-        rows.append((NAMED[name].heading, text if slo is None else f"{text}  {_mark(slo)}"))
-    for slo in judged.values():
-        text = NAMED[slo.name].spread(slo.value, slo.low, slo.high)
-        rows.append((NAMED[slo.name].heading, f"{text}  {_mark(slo)}"))
+        rows.append((NAMED[name].heading, f"{text}{judged.get(name, '')}"))
+    for slo in predicted.slos:
+        if slo.name not in predicted.measures:
+            text = NAMED[slo.name].spread(slo.value, slo.low, slo.high)
+            rows.append((NAMED[slo.name].heading, f"{text}{judged[slo.name]}"))
     rows.append(("Duration", f"about {seconds:,.0f} s with bench, scale-down and pipeline"))
     console.facts(title, rows)
     console.print(
@@ -164,13 +165,6 @@ def _print_prediction(
         "nothing was started" + (f"; {JUDGED}\n" if predicted.slos else "\n"),
         style="dim",
     )
-
-
-def _mark(slo: SloResult) -> str:
-    """Return whether an SLO holds in the simulation; ?: in some of its phases alone."""
-    from lagbench.core.verdict.in_words import MARKS
-
-    return f"{MARKS[slo.status]} SLO {slo.threshold}"
 
 
 def _needs(scenario: Scenario, plan: Plan) -> list[tuple[str, str]]:
@@ -231,17 +225,17 @@ def _cron_rows(policy: Policy, starts_at: int, seconds: float) -> Iterator[tuple
 
     for window in policy.windows:
         yield "cron trigger", f"open from {window.from_seconds} to {window.until_seconds} s"
-    if policy.windows or not isinstance(policy.spec, ScaledObjectSpec):
-        return
-    at = datetime.fromtimestamp(starts_at, UTC)
-    place = f"a stream that starts {at:%a %Y-%m-%d %H:%MZ} (--start)"
-    for read in (trigger.parameters for trigger in policy.spec.triggers):
+    spec, at = policy.spec, datetime.fromtimestamp(starts_at, UTC)
+    triggers = spec.triggers if isinstance(spec, ScaledObjectSpec) and not policy.windows else ()
+    for read in (one.parameters for one in triggers):
         if isinstance(read, CronTrigger):
-            state, left = read.window_at(at), (read.window_at(at).until - at).total_seconds()
+            state = read.window_at(at)
+            left = (state.until - at).total_seconds()
             word = "open" if state.is_within else "closed"
-            change = f", until {left:,.0f} s" if left < seconds else ""
+            word += f" until {left:,.0f} s" if left < seconds else ""
+            text = f"{word} in a stream that starts {at:%a %Y-%m-%d %H:%MZ} (--start)"
             says = f"a run follows the clock, or the annotation {WINDOWS_ANNOTATION}: 0-120"
-            yield "cron trigger", f"{word}{change} in {place}; {says}"
+            yield "cron trigger", f"{text}; {says}"
 
 
 def _action(number: int, action: Action) -> str:

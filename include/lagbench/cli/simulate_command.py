@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
     from lagbench.core.measures.model import NamedMeasure
     from lagbench.core.simulation.simulation_measures import Spread
-    from lagbench.core.verdict.slo import SloResult
 
     Summaries = Mapping[str, Mapping[str, Spread]]
-    Outcomes = Mapping[str, Sequence[SloResult]]
+    Marks = Mapping[tuple[str, str], str]
 
 _MOST_COLUMNS = 2
 """Policies that stand beside each other; of more each has a row."""
@@ -81,6 +80,7 @@ def simulate(
     from lagbench.core.simulation.simulate import left_out
     from lagbench.core.simulation.simulate import simulate as simulate_cell
     from lagbench.core.simulation.simulation_measures import COMPARED, spreads
+    from lagbench.core.verdict.in_words import MARKS
 
     overrides = parse_settings(settings or [])
     names: list[str | None] = [*policy] if policy else [None]
@@ -123,10 +123,8 @@ def simulate(
     }
     summaries = {name: spreads(of_cell) for name, of_cell in found.items()}
     slos = {
-        cell.policy_name: predicted_slos(
-            cell.scenario, cell.policy.limits, summaries[cell.policy_name]
-        )
-        for cell in cells
+        name: predicted_slos(cell.scenario, cell.policy.limits, summaries[name])
+        for name, cell in zip(found, cells, strict=True)
     }
     if as_json:
         content = {
@@ -144,8 +142,14 @@ def simulate(
     console = Terminal()
     console.print(f"{head}; no message older than {oldest:g} s" if oldest else head)
     kept = [one for one in COMPARED if oldest or one.name != "seconds_over_slo"]
+    marks = {(name, slo.name): MARKS[slo.status] for name in slos for slo in slos[name]}
     is_short = len(cells) > _MOST_COLUMNS and not show_all
-    (_print_policies if is_short else _print_measures)(console, kept, summaries, slos)
+    (_print_policies if is_short else _print_measures)(console, kept, summaries, marks)
+    asked = {f"{slo.title.lower()} {slo.threshold}" for of in slos.values() for slo in of}
+    told = f"✓ ✗ SLO: {'; '.join(sorted(asked))} (? holds with some seeds)\n" if asked else ""
+    ends = "a drain ends at a total lag of one lagThreshold, of each policy its own"
+    text = f"{told}a reaction ends with the first added pod, even if enough ran before; {ends}"
+    console.print(text, style="dim")
     return ExitCode.PASS
 
 
@@ -159,19 +163,12 @@ def _require_own_names(cells: Sequence[Cell]) -> None:
 
 
 def _print_measures(
-    console: Terminal, measures: Sequence[NamedMeasure], summaries: Summaries, slos: Outcomes
+    console: Terminal, measures: Sequence[NamedMeasure], summaries: Summaries, marks: Marks
 ) -> None:
     """Print a row for each measure and a column for each policy; of many, a table each."""
-    from lagbench.core.verdict.in_words import MARKS
 
-    judged = {(policy, slo.name): slo for policy in slos for slo in slos[policy]}
-
-    def cell(policy: str, measure: NamedMeasure) -> str:
-        text, slo = (
-            summaries[policy][measure.name].text(measure),
-            judged.get((policy, measure.name)),
-        )
-        return text if slo is None else f"{text} {MARKS[slo.status]}"
+    def cell(policy: str, of: NamedMeasure) -> str:
+        return f"{summaries[policy][of.name].text(of)} {marks.get((policy, of.name), '')}".rstrip()
 
     if len(summaries) > _MOST_COLUMNS:
         for one in measures:
@@ -181,31 +178,15 @@ def _print_measures(
         rows_of = [(one.heading, *(cell(name, one) for name in summaries)) for one in measures]
         headings = ("", *summaries)
         console.table(headings, rows_of, right=list(summaries), folded=headings)
-    console.print(f"median (lowest to highest seed); – never happened\n{_ends(slos)}", style="dim")
-
-
-def _ends(slos: Outcomes) -> str:
-    """Say what the SLOs are, and when a reaction and a drain end."""
-    asked = {slo.name: f"{slo.title.lower()} {slo.threshold}" for of in slos.values() for slo in of}
-    told = f"✓ ✗ SLO: {'; '.join(asked.values())} (? holds with some seeds)\n" if asked else ""
-    ends = "a drain ends at a total lag of one lagThreshold, of each policy its own"
-    return f"{told}a reaction ends with the first added pod, even if enough ran before; {ends}"
+    console.print("median (lowest to highest seed); – never happened", style="dim")
 
 
 def _print_policies(
-    console: Terminal, kept: Sequence[NamedMeasure], summaries: Summaries, slos: Outcomes
+    console: Terminal, kept: Sequence[NamedMeasure], summaries: Summaries, marks: Marks
 ) -> None:
     """Print a row for each policy with the medians of six measures, the lowest ones marked."""
-    from lagbench.core.verdict.in_words import MARKS
-
     measures = {one.name: one for one in kept if one.name in _DECIDING}
     shorts = {name: short for name, short in _DECIDING.items() if name in measures}
-    broken = {
-        (policy, slo.name): MARKS[slo.status]
-        for policy in slos
-        for slo in slos[policy]
-        if slo.status != "pass"
-    }
     rows: list[list[str | Text]] = [[policy] for policy in summaries]
     for name in shorts:
         found = [of[name] for of in summaries.values()]
@@ -219,11 +200,11 @@ def _print_policies(
         for row, text, one in zip(rows, texts, found, strict=True):
             is_partial = one.missing and one.median is not None
             mark = "†" if is_partial else "*" if text == best else " "
-            judged = broken.get((str(row[0]), name), "")
-            style = "red" if judged == MARKS["fail"] else "bold green" if mark == "*" else ""
-            row.append(Text(f"{text}{judged}{mark}", style))
+            judged = marks.get((str(row[0]), name), "").replace("✓", "")
+            row.append(Text(f"{text}{judged}{mark}", "bold green" if mark == "*" else ""))
     console.table(("policy", *shorts.values()), rows, right=list(shorts.values()))
     legend = "; ".join(f"{short}: {measures[name].heading}" for name, short in shorts.items())
-    text = "medians; * lowest; – never happened; † not with each seed"
-    console.print(f"{text}\n{legend}\n{_ends(slos)}", style="dim")
+    console.print(
+        f"medians; * lowest; – never happened; † not with each seed\n{legend}", style="dim"
+    )
     console.print("--all has every measure with its range", style="dim")
