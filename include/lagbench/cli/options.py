@@ -70,12 +70,19 @@ def asked_cell(
 ) -> tuple[Cell, dict[str, str]]:
     """Return the checked cell of these options, and what they override in the scenario."""
     from lagbench.catalog.catalog import checked_cell, parse_settings
+    from lagbench.cli.terminal import Terminal
+    from lagbench.core.policy.review.trigger_rules import unread_parameters
 
     overrides = parse_settings(settings or [])
     if seed is not None:
         overrides["seed"] = str(seed)
     overrides |= more
-    return checked_cell(scenario, policy=policy, overrides=overrides), overrides
+    cell = checked_cell(scenario, policy=policy, overrides=overrides)
+    for finding in unread_parameters(cell.policy.manifest["spec"].get("triggers") or ()):
+        field = f"{cell.policy.where}: {finding.field} = {finding.value}"
+        text = f"{field} is {finding.happens}; instead: {finding.instead}"
+        Terminal(stderr=True).warn(text)
+    return cell, overrides
 
 
 def played(cell: Cell) -> Cell:

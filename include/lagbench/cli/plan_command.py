@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import shutil
+from collections.abc import Iterator
 from dataclasses import asdict
+from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,12 +29,14 @@ from pod_program.shown import printable
 
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
+    from lagbench.core.policy.policy import Policy
     from lagbench.core.scenario.actions import Action
     from lagbench.core.scenario.scenario import Scenario
     from lagbench.core.simulation.plan import Plan
     from lagbench.core.simulation.prediction import Prediction
 
 SPIKES_SHOWN = 4
+JUDGED = "✓ the SLO holds, ✗ it fails, ? it holds in some; a run judges the others"
 
 
 def plan(
@@ -63,6 +67,7 @@ def plan(
     second = plans[1] if len(plans) > 1 else None
     lack = cannot_carry(plans[0], here.cores, here.speed, second=second)
     groups = list(zip(cell.groups, plans, predictions, strict=True))
+    starts_at = environment_at(start).starts_at_seconds
     if as_json:
         document: dict[str, Any] = {
             "scenario": cell.scenario.name,
@@ -83,6 +88,7 @@ def plan(
     room = ("disk", f"at most {disk / 2**20:,.0f} MiB, free {free / 2**30:,.0f} GiB")
     for (group, needs, _), of in zip(groups, titles, strict=True):
         rows = [*_needs(group.scenario, needs), *([room] if group is cell else [])]
+        rows += _cron_rows(group.policy, starts_at, needs.stream_seconds)
         console.facts(f"needs and limits{of}", rows)
         if numbers := _left_out(group.scenario):
             console.warn(f"the prediction leaves out actions {', '.join(map(str, numbers))}")
@@ -113,6 +119,7 @@ def _document(cell: Cell, plan: Plan, prediction: tuple[Prediction, float]) -> d
     needed = ("capacity_per_second", "is_saturated", "pods_needed_at_base", "pods_needed_at_peak")
     return {
         "prediction": predicted.measures,
+        "slos": predicted.slos,
         "phases": predicted.phases,
         "expected_run_seconds": seconds,
         "actions_left_out": _left_out(cell.scenario),
@@ -125,8 +132,10 @@ def _print_prediction(
     console: Terminal, title: str, plan: Plan, predicted: Prediction, seconds: float
 ) -> None:
     from lagbench.core.measures.measures import NAMED
+    from lagbench.core.verdict.in_words import MARKS
 
     rows = []
+    judged = {s.name: f"  {MARKS[s.status]} SLO {s.threshold}" for s in predicted.slos}
     for name, found in predicted.measures.items():
         text = found.text(NAMED[name])
         if name in ("reaction_seconds", "drain_seconds") and not plan.spikes:
@@ -135,12 +144,16 @@ def _print_prediction(
             text = f"not within {predicted.watched_seconds:,.0f} s, or no threshold to drain to"
         elif name == "max_replicas":
             text += f" of at most {plan.max_replicas}"
-        rows.append((NAMED[name].heading, text))
+        rows.append((NAMED[name].heading, f"{text}{judged.get(name, '')}"))
+    for slo in predicted.slos:
+        if slo.name not in predicted.measures:
+            text = NAMED[slo.name].spread(slo.value, slo.low, slo.high)
+            rows.append((NAMED[slo.name].heading, f"{text}{judged[slo.name]}"))
     rows.append(("Duration", f"about {seconds:,.0f} s with bench, scale-down and pipeline"))
     console.facts(title, rows)
     console.print(
         f"simulated over {predicted.phases} phases of the HPA's sync: median (lowest to highest); "
-        "nothing was started\n",
+        "nothing was started" + (f"; {JUDGED}\n" if predicted.slos else "\n"),
         style="dim",
     )
 
@@ -148,6 +161,7 @@ def _print_prediction(
 def _needs(scenario: Scenario, plan: Plan) -> list[tuple[str, str]]:
     """Return what a run of the group needs, and what limits it."""
     from lagbench.cli.policy_command import loop_text
+    from lagbench.core.simulation.plan import skew_text
 
     payload, tail = scenario.payload, plan.tail
     size = f"{scenario.message_bytes} B"
@@ -184,13 +198,35 @@ def _needs(scenario: Scenario, plan: Plan) -> list[tuple[str, str]]:
     ]
     if plan.loop_gain is not None and plan.standing_lag_seconds is not None:  # it reads lag
         rest = f"{plan.standing_lag_seconds:,.1f} s between floor and ceiling"
-        rows += [("loop gain", loop_text(plan.loop_gain)), ("lag at rest", rest)]
-    share = f"{plan.hottest_share:.1%} of the load: {plan.hottest_rate:,.0f}/s"
+        threshold = plan.pod_rate * plan.standing_lag_seconds
+        rows += [("loop gain", loop_text(plan.loop_gain, threshold)), ("lag at rest", rest)]
+    share = f"{plan.hottest_share:.1%} of the load: {plan.hottest_rate:,.0f}/s{skew_text(scenario)}"
     rows += [("hottest partition", share), *_poison(scenario)]
     if plan.memory_mebibytes is not None:  # the consumer runs on Spark
         text = f"about {plan.memory_mebibytes / 1024:.1f} GiB for master, driver and"
         rows.append(("memory", f"{text} {plan.max_replicas} workers of two JVMs"))
     return rows
+
+
+def _cron_rows(policy: Policy, starts_at: int, seconds: float) -> Iterator[tuple[str, str]]:
+    """Yield when each cron trigger is open in the stream that is simulated."""
+    from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec
+    from lagbench.core.keda.triggers.cron_trigger import CronTrigger
+    from lagbench.core.policy.stream_windows import WINDOWS_ANNOTATION
+
+    for window in policy.windows:
+        yield "cron trigger", f"open from {window.from_seconds} to {window.until_seconds} s"
+    spec, at = policy.spec, datetime.fromtimestamp(starts_at, UTC)
+    triggers = spec.triggers if isinstance(spec, ScaledObjectSpec) and not policy.windows else ()
+    for read in (one.parameters for one in triggers):
+        if isinstance(read, CronTrigger):
+            state = read.window_at(at)
+            left = (state.until - at).total_seconds()
+            word = "open" if state.is_within else "closed"
+            word += f" until {left:,.0f} s" if left < seconds else ""
+            text = f"{word} in a stream that starts {at:%a %Y-%m-%d %H:%MZ} (--start)"
+            says = f"a run follows the clock, or the annotation {WINDOWS_ANNOTATION}: 0-120"
+            yield "cron trigger", f"{text}; {says}"
 
 
 def _action(number: int, action: Action) -> str:

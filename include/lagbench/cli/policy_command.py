@@ -301,11 +301,12 @@ def _print_policy(console: Terminal, policy: PolicyReview, context: PolicyContex
     if len(policy.climb) > 1:
         facts.append(("up under full lag", " → ".join(map(str, policy.climb))))
     if (threshold := policy.suggested_lag_threshold) is not None:
-        of = f"{context.pod_rate:,g}/s x {context.slo_seconds:g} s x 0.75"
+        of = f"{context.pod_rate:,g}/s x {context.slo_seconds:g} s x 0.75, for a message's wait"
         facts.append(("suggested threshold", f"{threshold:,} = {of}"))
     if policy.loop_gain is not None and policy.standing_lag_seconds is not None:
         rest = f"{policy.standing_lag_seconds:,.1f} s (lagThreshold / one pod)"
-        facts += [("loop gain", loop_text(policy.loop_gain)), ("lag at rest", rest)]
+        one_pod = policy.standing_lag_seconds * (context.pod_rate or 0)  # lagThreshold
+        facts += [("loop gain", loop_text(policy.loop_gain, one_pod)), ("lag at rest", rest)]
     for name, text in facts:
         console.print(f"  {name:<19} {text}")
     if not policy.findings:
@@ -326,9 +327,9 @@ def _print_policy(console: Terminal, policy: PolicyReview, context: PolicyContex
     console.print(Padding(table, (1, 0, 0, 0)))
 
 
-def loop_text(gain: float) -> str:
-    """Return the loop gain with its rule, as docs/findings/gain_rule found it."""
-    return (
-        f"{gain:,.2g} (HPA sync x one pod / lagThreshold); without a window, between floor and "
-        "ceiling, it flips by itself far above 1 and may at 1; simulated: with slow pods above 0.25"
-    )
+def loop_text(gain: float, threshold: float) -> str:
+    """Return the loop gain, and what to do where docs/findings/gain_rule saw flips."""
+    if gain < 1:
+        return f"{gain:,.2g}"
+    calm = f"a scaleDown window, or a lagThreshold above {gain * threshold:,.0f}, calms it"
+    return f"{gain:,.2g}: from 1 on the replicas may flip by themselves; {calm}"

@@ -23,7 +23,12 @@ from lagbench.cli.terminal import Terminal, print_json
 from lagbench.errors import ExitCode, WrongInput
 
 if TYPE_CHECKING:
-    from lagbench.core.simulation.simulation_measures import Simulation, Spread
+    from lagbench.catalog.catalog import Cell
+    from lagbench.core.measures.model import NamedMeasure
+    from lagbench.core.simulation.simulation_measures import Spread
+
+    Summaries = Mapping[str, Mapping[str, Spread]]
+    Marks = Mapping[tuple[str, str], str]
 
 _MOST_COLUMNS = 2
 """Policies that stand beside each other; of more each has a row."""
@@ -50,7 +55,8 @@ def simulate(
     ] = 10,
     seed: Annotated[int | None, typer.Option(min=0, help="One seed instead.")] = None,
     slo_seconds: Annotated[
-        float | None, number("Oldest message; default: the scenario's SLO.", min=0.1)
+        float | None,
+        number("Oldest message; default: slos.time_lag_p99_seconds, if it is set.", min=0.1),
     ] = None,
     start_seconds: Annotated[
         float | None, number("From creation to Ready (the scenario's start_seconds).", min=0)
@@ -77,9 +83,11 @@ def simulate(
         parse_settings,
         policy_file,
     )
+    from lagbench.core.simulation.predicted_slos import predicted_slos
     from lagbench.core.simulation.simulate import left_out
     from lagbench.core.simulation.simulate import simulate as simulate_cell
-    from lagbench.core.simulation.simulation_measures import spreads
+    from lagbench.core.simulation.simulation_measures import COMPARED, spreads
+    from lagbench.core.verdict.in_words import MARKS
 
     overrides = parse_settings(settings or [])
     names: list[str | None] = [*policy] if policy else [None]
@@ -121,17 +129,35 @@ def simulate(
         ]
         for cell in cells
     }
+    summaries = {name: spreads(of_cell) for name, of_cell in found.items()}
+    slos = {
+        name: predicted_slos(cell.scenario, cell.policy.limits, summaries[name])
+        for name, cell in zip(found, cells, strict=True)
+    }
     if as_json:
         content: dict[str, dict[str, Any]] = {
             name: {
-                "summary": spreads(of_cell),
+                "summary": summaries[name],
+                "slos": slos[name],
                 "cells": [one.to_json(with_timeline=timeline) for one in of_cell],
             }
             for name, of_cell in found.items()
         }
         print_json(content | {name: {"left_out": reason} for name, reason in of_unfit})
-    else:
-        _print(Terminal(), found, show_all=show_all)
+        return ExitCode.PASS
+    oldest = slo_seconds or cells[0].scenario.slos.time_lag_p99_seconds
+    head = f"{cells[0].scenario.name}, simulated, seeds: {len(drawn)}"
+    console = Terminal()
+    console.print(f"{head}; no message older than {oldest:g} s" if oldest else head)
+    kept = [one for one in COMPARED if oldest or one.name != "seconds_over_slo"]
+    marks = {(name, slo.name): MARKS[slo.status] for name in slos for slo in slos[name]}
+    is_short = len(cells) > _MOST_COLUMNS and not show_all
+    (_print_policies if is_short else _print_measures)(console, kept, summaries, marks)
+    asked = {f"{slo.title.lower()} {slo.threshold}" for of in slos.values() for slo in of}
+    told = f"✓ ✗ SLO: {'; '.join(sorted(asked))} (? holds with some seeds)\n" if asked else ""
+    ends = "a drain ends at a total lag of one lagThreshold, of each policy its own"
+    text = f"{told}a reaction ends with the first added pod, even if enough ran before; {ends}"
+    console.print(text, style="dim")
     return ExitCode.PASS
 
 
@@ -143,37 +169,33 @@ def _require_own_names(names: Sequence[str]) -> None:
             refuse("--policy", f"{name}, {count} times", allowed, where="simulate")
 
 
-def _print(console: Terminal, found: dict[str, list[Simulation]], *, show_all: bool) -> None:
-    from lagbench.core.simulation.simulation_measures import COMPARED, spreads
+def _print_measures(
+    console: Terminal, measures: Sequence[NamedMeasure], summaries: Summaries, marks: Marks
+) -> None:
+    """Print a row for each measure and a column for each policy; of many, a table each."""
 
-    cells = next(iter(found.values()))
-    summaries = {name: spreads(of_policy) for name, of_policy in found.items()}
-    of = f"{cells[0].scenario}, simulated, seeds: {len(cells)}"
-    console.print(f"{of}; SLO: no message older than {cells[0].slo_seconds:g} s")
-    if len(found) > _MOST_COLUMNS and not show_all:
-        _print_policies(console, summaries)
-        return
-    if len(found) > _MOST_COLUMNS:
-        for measure in COMPARED:
-            of_measure = {name: of[measure.name].text(measure) for name, of in summaries.items()}
-            console.table(("", measure.heading), of_measure.items(), right=(measure.heading,))
+    def cell(policy: str, of: NamedMeasure) -> str:
+        return f"{summaries[policy][of.name].text(of)} {marks.get((policy, of.name), '')}".rstrip()
+
+    if len(summaries) > _MOST_COLUMNS:
+        for one in measures:
+            rows = [(name, cell(name, one)) for name in summaries]
+            console.table(("", one.heading), rows, right=(one.heading,))
     else:
-        rows = [
-            (measure.heading, *(of[measure.name].text(measure) for of in summaries.values()))
-            for measure in COMPARED
-        ]
-        headings = ("", *found)
-        console.table(headings, rows, right=list(found), folded=headings)
+        rows_of = [(one.heading, *(cell(name, one) for name in summaries)) for one in measures]
+        headings = ("", *summaries)
+        console.table(headings, rows_of, right=list(summaries), folded=headings)
     console.print("median (lowest to highest seed); – never happened", style="dim")
 
 
-def _print_policies(console: Terminal, summaries: Mapping[str, Mapping[str, Spread]]) -> None:
+def _print_policies(
+    console: Terminal, kept: Sequence[NamedMeasure], summaries: Summaries, marks: Marks
+) -> None:
     """Print a row for each policy with the medians of six measures, the lowest ones marked."""
-    from lagbench.core.simulation.simulation_measures import COMPARED
-
-    measures = {measure.name: measure for measure in COMPARED if measure.name in _DECIDING}
+    measures = {one.name: one for one in kept if one.name in _DECIDING}
+    shorts = {name: short for name, short in _DECIDING.items() if name in measures}
     rows: list[list[str | Text]] = [[policy] for policy in summaries]
-    for name in _DECIDING:
+    for name in shorts:
         found = [of[name] for of in summaries.values()]
         texts = [measures[name].number(one.median) for one in found]
         whole = {
@@ -185,9 +207,10 @@ def _print_policies(console: Terminal, summaries: Mapping[str, Mapping[str, Spre
         for row, text, one in zip(rows, texts, found, strict=True):
             is_partial = one.missing and one.median is not None
             mark = "†" if is_partial else "*" if text == best else " "
-            row.append(Text(f"{text}{mark}", "bold green" if mark == "*" else ""))
-    console.table(("policy", *_DECIDING.values()), rows, right=list(_DECIDING.values()))
-    legend = "; ".join(f"{short}: {measures[name].heading}" for name, short in _DECIDING.items())
+            judged = marks.get((str(row[0]), name), "").replace("✓", "")
+            row.append(Text(f"{text}{judged}{mark}", "bold green" if mark == "*" else ""))
+    console.table(("policy", *shorts.values()), rows, right=list(shorts.values()))
+    legend = "; ".join(f"{short}: {measures[name].heading}" for name, short in shorts.items())
     console.print(
         f"medians; * lowest; – never happened; † not with each seed\n{legend}", style="dim"
     )

@@ -117,7 +117,7 @@ def next_steps(
 def cheaper_policies(
     measures: Measures, own: PolicyLimits, others: Mapping[str, PolicyLimits]
 ) -> list[str]:
-    """Return the next policies that let each pod keep more lag and scale no further."""
+    """Return the policies that let each pod keep more lag and scale no further, nearest first."""
     most = min(own.ceiling_replicas, _partitions(measures))
     lag = own.lag_threshold_records or 0
     found = [
@@ -126,7 +126,7 @@ def cheaper_policies(
         if limits.floor_replicas <= own.floor_replicas and limits.ceiling_replicas <= most
         if limits.lag_threshold_records is not None and limits.lag_threshold_records > lag
     ]
-    return [name for _, name in sorted(found)[:MOST_CHEAPER]] if lag else []
+    return [name for _, name in sorted(found)] if lag else []
 
 
 def _predicted(step: NextStep, command: Command) -> NextStep:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,26 +24,28 @@ from lagbench.catalog.catalog_files import from_home, is_path, list_policies
 from lagbench.core.compare.earlier_runs import differences
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.policy.policy_limits import PolicyLimits
-from lagbench.core.simulation.prediction import Residual, RunPrediction, residuals
+from lagbench.core.policy.policy import Policy, check_fit
+from lagbench.core.simulation.prediction import Residual, RunPrediction, predict, residuals
 from lagbench.core.verdict.in_words import in_words
 from lagbench.core.verdict.slo import SloStatus
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import LagbenchError
 from lagbench.printed_commands import runnable
 from lagbench.project import HOME
-from lagbench.report.next_steps import NextStep, cheaper_policies, next_steps
+from lagbench.report.next_steps import MOST_CHEAPER, NextStep, cheaper_policies, next_steps
 from lagbench.report.series import RunSeries, data_block, read_series
 from lagbench.report.time_lag_histogram import histogram, seconds_text
 from lagbench.report.words import explained
 from lagbench.results.gate import read_record
 from lagbench.results.history import read_earlier
 from lagbench.results.observed_run import POLICY_CHECK_FILE, REPLAY_FILE
-from lagbench.results.read_run import read_policy
+from lagbench.results.read_run import read_policy, read_scenario
 from lagbench.results.run_prediction import read_prediction
 
 UNKNOWN = "–"
 
+_PHASES = 4
+"""Of the HPA's sync, in which a policy is simulated before it is suggested."""
 STATUSES = ("fail", "warn", "undetermined", "pass", "not_judged")
 """The order of the SLOs on the page: what decided the verdict comes first."""
 
@@ -174,12 +177,24 @@ def _cheaper(folder: RunFolder, measures: Measures) -> Sequence[str]:
     """Return policies of the catalog to try instead of the run's."""
     if measures.observation is not None or measures.spark is not None or folder.is_second:
         return ()
-    limits = dict[str, PolicyLimits]()
+    policies = dict[str, Policy]()
     for name in list_policies():
         with suppress(LagbenchError):
-            limits[name] = load_policy(name).limits
-    with suppress(LagbenchError):  # a kept run has no policy
-        return cheaper_policies(measures, read_policy(folder).limits, limits)
+            if name != "lag-spark":  # the run's consumer is not on Spark
+                policies[name] = load_policy(name)
+    with suppress(LagbenchError):  # a kept run may have neither policy nor scenario
+        scenario, limits = read_scenario(folder), {one: policies[one].limits for one in policies}
+
+        def holds(name: str) -> bool:
+            """Say whether a run could take it, and no SLO fails or is open in the simulator."""
+            with suppress(LagbenchError):
+                check_fit(scenario, policies[name])
+                found = predict(scenario, policies[name], phases=_PHASES).slos
+                return {slo.status for slo in found if slo.level == "fail"} <= {"pass"}
+            return False
+
+        cheaper = cheaper_policies(measures, read_policy(folder).limits, limits)
+        return list(islice(filter(holds, cheaper), MOST_CHEAPER))
     return ()
 
 

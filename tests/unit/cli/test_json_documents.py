@@ -94,6 +94,7 @@ def test_a_plan_has_prediction_and_needs(lagbench: Command) -> None:
     assert reaction["low"] <= reaction["median"] <= reaction["high"]
     assert (group["peak_rate"], group["pod_rate"], group["max_replicas"]) == (1200, 250, 4)
     assert group["spikes"][0]["start_seconds"] == 8
+    assert [slo["name"] for slo in group["slos"]] == ["reaction_seconds", "flips"]
     assert {one["kind"] for one in found["manifests"]} >= {"ScaledObject", "Deployment", "Job"}
 
 

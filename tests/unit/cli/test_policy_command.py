@@ -89,8 +89,8 @@ def with_windows(windows: str) -> dict[str, Any]:
         # Beside other documents in the file.
         ([[{**WORKLOAD, "metadata": {"name": "x"}}, quick(), None]], 0, ["Deployment x"]),
         ([{"kind": "ConfigMap"}], 2, ["is not allowed"]),
-        # 15 s x 250/s / 500; the rule is marked as simulated.
-        (["lab-gain-7", "--rate", "250"], 0, ["loop gain", "simulated"]),
+        # 15 s x 250/s / 500; with a threshold of 3,750 it is 1.
+        (["lab-gain-7", "--rate", "250"], 0, ["loop gain", "7.5:", "3,750"]),
     ],
 )
 def test_the_exit_code_tells_refused_from_broken(

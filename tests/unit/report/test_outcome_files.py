@@ -9,6 +9,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+import yaml
 from tests.fakes.measured_run import quick_spike_measures
 from tests.fakes.nights import measures_with
 from tests.fakes.run_folder_builder import quick_spike_run
@@ -418,6 +419,19 @@ def test_a_cheaper_policy_keeps_more_lag_within_the_same_replicas() -> None:
 
     assert cheaper_policies(GOOD, limits(2, 12, 500), others) == ["near", "far"]
     assert cheaper_policies(GOOD, limits(2, 12, None), others) == []
+
+
+@pytest.mark.parametrize(("limit", "tried"), [(None, ["persistent-lag-cost-optimised"]), (20, [])])
+def test_a_cheaper_policy_holds_the_slos_in_the_simulator(
+    tmp_path: Path, limit: float | None, tried: list[str]
+) -> None:
+    """It drains in more than 20 s; what is made for Spark is not for these pods."""
+    folder = quick_spike_run().write(tmp_path)
+    scenario = yaml.safe_load(folder.read_text(folder.scenario))
+    slos = {"flips": None, "reaction_seconds": None, "drain_seconds": limit}
+    folder.write_text(folder.scenario, yaml.safe_dump(scenario | {"slos": slos}))
+
+    assert page._cheaper(folder, GOOD) == tried
 
 
 def test_an_observed_group_gets_no_command_on_a_scenario() -> None:

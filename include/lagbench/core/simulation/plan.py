@@ -35,6 +35,8 @@ IDENTITY_LOG_BYTES = 130
 LEDGER_BYTES = 60
 
 _TOO_FAST = 50_000  # messages a second of one pod
+FULL_FLOOR = 0.9
+"""From this use of the floor on by the base rate little keeps the replicas from changing."""
 
 # The tables of a run folder (Parquet): 9 columns of an event and 10 of its processing.
 TABLE_BYTES = 60
@@ -234,7 +236,7 @@ def _warnings(plan: Plan, limits: PolicyLimits, scenario: Scenario) -> Iterator[
             f"a scale-out that reaches {', '.join(map(str, plan.sticking_replicas))} replicas "
             f"stops there: {plan.counted_partitions} wanted is within the HPA's tolerance"
         )
-    yield from _of_load(plan, scenario)
+    yield from _of_load(plan, limits, scenario)
     yield from _at_rest(plan, limits, scenario)
     yield from _of_moves(scenario)
     yield from spark_warnings(
@@ -245,10 +247,31 @@ def _warnings(plan: Plan, limits: PolicyLimits, scenario: Scenario) -> Iterator[
     )
 
 
-def _of_load(plan: Plan, scenario: Scenario) -> Iterator[str]:
-    needed, profile = plan.pods_needed_at_base, scenario.profile
-    if needed > plan.min_replicas:
-        yield f"the base rate needs {needed} pods, the floor is {plan.min_replicas}"
+def skew_text(scenario: Scenario) -> str:
+    """Say which field skews the partitions; empty: the samples of a payload do."""
+    keys, payload = scenario.keys, scenario.payload
+    if not keys.zipf_s or (payload is not None and payload.partition_shares is not None):
+        return ""
+    default = "" if "zipf_s" in keys.model_fields_set else ", the default"
+    return f" (keys.zipf_s {keys.zipf_s:g}{default}; 0 is even)"
+
+
+def _of_load(plan: Plan, limits: PolicyLimits, scenario: Scenario) -> Iterator[str]:
+    needed, floor, profile = plan.pods_needed_at_base, plan.min_replicas, scenario.profile
+    enough = max(1, math.ceil(plan.base_rate / plan.pod_rate / FULL_FLOOR))
+    if needed > floor:
+        text = f"the base rate needs {needed} pods, the floor is {floor}"
+        if plan.spikes:
+            has_hours = any(one.fixed is not None for one in limits.of_triggers)
+            text += f": {'outside of the hours of cron ' if has_hours else ''}the group scales "
+            text += "before the spike, and is not at rest when it comes"
+        yield f"{text}; raise the floor to {enough}"
+    elif enough > floor:
+        use = plan.base_rate / plan.pod_rate / floor
+        yield (
+            f"the base rate is {use:.0%} of what the floor of {floor} pods does: slightly slower "
+            f"pods make the replicas flip; raise the floor to {enough}"
+        )
     if plan.is_saturated:
         yield (
             f"the peak of {plan.peak_rate:,.0f}/s is all or more than the pods can do "
@@ -258,7 +281,7 @@ def _of_load(plan: Plan, scenario: Scenario) -> Iterator[str]:
         yield (
             f"partition {plan.hottest_partition} gets {plan.hottest_share:.1%} of the messages, "
             f"{plan.hottest_rate:,.0f}/s at the peak, and one pod does {plan.pod_rate:,.0f}/s: "
-            "its drain, not the replica count, is the limit"
+            f"its drain, not the replica count, is the limit{skew_text(scenario)}"
         )
     if plan.spikes and plan.base_rate >= plan.capacity_per_second:
         yield "the backlog never drains: the base rate is all or more than the pods can do"

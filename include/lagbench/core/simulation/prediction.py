@@ -20,9 +20,11 @@ from lagbench.core.measures.model import MeasureModel
 from lagbench.core.policy.policy import Policy
 from lagbench.core.scenario.offered_load import load_spikes, offered_load
 from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.simulation.predicted_slos import predicted_slos
 from lagbench.core.simulation.simulate import simulate
 from lagbench.core.simulation.simulated_world import SimulatedEnvironment
 from lagbench.core.simulation.simulation_measures import Simulation, Spread, spreads
+from lagbench.core.verdict.slo import SloResult
 
 PHASES = 16
 PREDICTED = ("peak_lag_records", "reaction_seconds", "drain_seconds", "max_replicas")
@@ -56,6 +58,7 @@ class Prediction(MeasureModel):
     settled_seconds: float  # the last change of replicas, median, from the stream's start
     watched_seconds: float  # from the stream's start
     course: Course | None = None  # of the draw with the median peak lag; None: older predictions
+    slos: tuple[SloResult, ...] = ()  # those with a limit that it can judge; none: also older
 
 
 class RunPrediction(MeasureModel):
@@ -125,6 +128,7 @@ def predict(
         measures={name: ranges[name] for name in PREDICTED},
         settled_seconds=float(np.median([one.measures.settled_seconds for one in found])),
         watched_seconds=found[0].measures.watched_seconds,
+        slos=predicted_slos(scenario, policy.limits, ranges),
         course=_course(sorted(found, key=lambda one: one.measures.peak_lag_records)[phases // 2]),
     )
 

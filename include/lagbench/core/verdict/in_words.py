@@ -15,7 +15,7 @@ _MOST_NAMED = 3
 _ROWS = 6
 _PROMISES = ("time_lag_p99_seconds", "drain_seconds", "time_lag_p95_seconds")
 """Judged only if the scenario has a limit for them."""
-_MARKS = {"pass": "✓", "fail": "✗", "warn": "!", "undetermined": "?", "not_judged": "·"}
+MARKS = {"pass": "✓", "fail": "✗", "warn": "!", "undetermined": "?", "not_judged": "·"}
 _LIMITS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 
 
@@ -135,13 +135,13 @@ def summary(
         (slo for slo in verdict.slos if slo.status in order), key=lambda s: order.index(s.status)
     )
     rows = [
-        f"| {_MARKS[slo.status]} | {slo.title} | {slo.limit_text} | {slo.value_text} |"
+        f"| {MARKS[slo.status]} | {slo.title} | {slo.limit_text} | {slo.value_text} |"
         for slo in judged[:_ROWS]
     ]
     if len(judged) > _ROWS:
         rows.append(f"| | {len(judged) - _ROWS} more | | |")
     named = f"{manifest.get('scenario')} with {manifest.get('policy')}, seed {manifest.get('seed')}"
-    mark = "!" if verdict.is_partial else _MARKS[verdict.status]
+    mark = "!" if verdict.is_partial else MARKS[verdict.status]
     lines = [
         f"### {mark} {verdict.label.upper()}: {named}",
         "",

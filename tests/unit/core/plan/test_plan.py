@@ -15,7 +15,7 @@ from lagbench.catalog.catalog import Cell, checked_cell
 from lagbench.core.policy.policy import Policy, check_policy
 from lagbench.core.scenario.event_stream import partition_of_key
 from lagbench.core.scenario.stream_tail import Tail
-from lagbench.core.simulation.plan import Plan, cannot_carry, cores_needed, plan_cell
+from lagbench.core.simulation.plan import Plan, cannot_carry, cores_needed, plan_cell, skew_text
 from lagbench.core.simulation.spark_needs import check_spark_fit
 from lagbench.errors import WrongInput
 
@@ -124,6 +124,11 @@ def test_a_policy_on_cpu_is_taken_to_stay_at_its_floor() -> None:
             True,
         ),
         ("trace_example", {}, "milliseconds", False),
+        # The floor of two pods does 1,000/s: more, 95 % and 90 % of it.
+        ("quick_spike", {"profile__rate_per_second": "1200"}, "raise the floor to 3", True),
+        ("quick_spike", {"profile__rate_per_second": "950"}, "raise the floor to 3", True),
+        ("quick_spike", {"profile__rate_per_second": "900"}, "the floor", False),
+        ("quick_spike", {"keys__zipf_s": "1.2"}, "(keys.zipf_s 1.2; 0 is even)", True),
         (
             "quick_spike",
             {"actions": "[{kind: grow_partitions, at_seconds: 20, partitions: 24}]"},
@@ -141,7 +146,7 @@ def test_what_a_person_should_know_before_starting(
     assert any(word in one for one in found.warnings) is is_warned_of
 
 
-def test_a_trace_in_milliseconds_is_asked_for(tmp_path: Path) -> None:
+def test_a_trace_in_milliseconds_is_asked_for_and_its_skew_is_named(tmp_path: Path) -> None:
     """A minute in milliseconds would be 17 hours, which a stream may take."""
     (tmp_path / "t.csv").write_text("second,rate\n0,5\n20000,9\n60000,0\n")
     (tmp_path / "s.yaml").write_text(
@@ -149,7 +154,9 @@ def test_a_trace_in_milliseconds_is_asked_for(tmp_path: Path) -> None:
         "profile: {kind: trace, file: t.csv}}"
     )
 
-    assert any("milliseconds" in one for one in plan(str(tmp_path / "s.yaml")).warnings)
+    path = str(tmp_path / "s.yaml")
+    assert any("milliseconds" in one for one in plan(path).warnings)
+    assert skew_text(checked_cell(path).scenario) == " (keys.zipf_s 1.1, the default; 0 is even)"
 
 
 def test_the_samples_of_a_payload_are_planned() -> None:

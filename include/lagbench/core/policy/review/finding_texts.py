@@ -277,6 +277,12 @@ _TEXTS = {
     "cron-over-max": _Text(
         "warning", "never more than maxReplicaCount ({ceiling})", "at most {ceiling}"
     ),
+    "cron-by-clock": _Text(
+        "note",
+        "in a rehearsal, too, its hours follow the wall clock: outside of them a run never opens "
+        "it, and a plan takes midnight (--start)",
+        "the annotation {annotation}: 0-120 opens it from 0 to 120 s of the stream",
+    ),
     "scaler-address": _Text(
         "broken", "gRPC dials host:port; a URL is a name that cannot be resolved", "{dialled}"
     ),

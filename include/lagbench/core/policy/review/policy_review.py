@@ -9,9 +9,10 @@ from typing import Any
 from lagbench.core.hpa.controller_flags import GATES, version_of
 from lagbench.core.hpa.hpa_object import HpaSpec
 from lagbench.core.keda.object.scaled_object import read_scaled_object
+from lagbench.core.keda.object.scaled_object_rules import SCALED_OBJECT
 from lagbench.core.keda.triggers.trigger_parameters import NotSupported, TriggerRefused
 from lagbench.core.object_meta import exported_fields, odd_finalizers
-from lagbench.core.object_schema import json_value, value_at
+from lagbench.core.object_schema import json_value, known_fields, value_at
 from lagbench.core.policy.admission.api_server import RefusedBy, admit, admit_hpa, stored_hpa
 from lagbench.core.policy.admission.webhook import target_type
 from lagbench.core.policy.finding import Finding, refusal_findings, shown
@@ -147,7 +148,10 @@ def _scaled_object(
     kind, name, answer = "ScaledObject", name_of(manifest), admit(manifest, around.cluster)
     if not answer.is_accepted:
         refusals = refusal_findings(manifest, answer)
-        return PolicyReview(kind, name, False, refusals, refused_by=answer.refused_by)
+        named = {one.field for one in refusals}
+        more = (one for one in _of_triggers(manifest, where) if one.field not in named)
+        every = (*refusals, *more)
+        return PolicyReview(kind, name, False, every, refused_by=answer.refused_by)
     manifest = json_value(manifest)  # as it is stored
     odd = odd_finalizers(manifest["metadata"])
     advice = [found("finalizer-name", "metadata.finalizers", name) for name in odd]
@@ -163,11 +167,11 @@ def _scaled_object(
     policy = Policy(manifest, where, spec, limits)
     subject = Subject(policy, spec, context, around)
     every = (
+        *unread_parameters(subject.written["triggers"]),
         *replica_findings(subject),
         *timing_findings(subject),
         *behavior_findings(spec.behavior, policy.limits.flags, context.pause_seconds),
         *(one for trigger in spec.triggers for one in trigger_findings(subject, trigger)),
-        *unread_parameters(subject.written["triggers"]),
         *threshold_findings(subject),
         *failure_findings(subject),
         *resource_only_findings(subject),
@@ -182,6 +186,19 @@ def _scaled_object(
         wish = limits.counted_partitions(context.partitions)
     way = climb(subject, wish=wish) if limits.reads_load and wish else ()
     return PolicyReview(kind, name, True, every, climb=way, limits=limits)
+
+
+def _of_triggers(manifest: Mapping[str, Any], where: str) -> Iterator[Finding]:
+    """Yield what is wrong with triggers of a refused object, as if each parameter were a text."""
+    kept = {**known_fields(json_value(manifest), SCALED_OBJECT), "metadata": {}}
+    triggers = mapping(kept.get("spec")).get("triggers")
+    for one in triggers if isinstance(triggers, list) else ():
+        if isinstance(one, dict) and isinstance(given := one.get("metadata"), dict):
+            one["metadata"] = {key: str(value) for key, value in given.items()}
+    _, problems = read_scaled_object(kept, where=where)
+    if all(isinstance(one, TriggerRefused | NotSupported) for one in problems):  # it has the shape
+        yield from (_problem(one) for one in problems if ".metadata." in one.field)
+        yield from unread_parameters(kept["spec"]["triggers"])
 
 
 def _problem(problem: WrongInput) -> Finding:

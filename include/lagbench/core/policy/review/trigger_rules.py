@@ -21,6 +21,7 @@ from lagbench.core.policy.policy import Policy
 from lagbench.core.policy.policy_limits import calls_lag_scaler
 from lagbench.core.policy.review.finding_texts import found
 from lagbench.core.policy.review.subject import Subject
+from lagbench.core.policy.stream_windows import WINDOWS_ANNOTATION
 from lagbench.errors import WrongInput
 
 # A quarter of the promise is left for the reaction: a sync, a pod's start, a rebalance.
@@ -113,6 +114,8 @@ def _cron(subject: Subject, cron: CronTrigger, field: str) -> Iterator[Finding]:
         yield subject.found("cron-under-floor", place)
     if desired > spec.max_replica_count:
         yield subject.found("cron-over-max", place)
+    if WINDOWS_ANNOTATION not in subject.annotations:
+        yield subject.found("cron-by-clock", f"{field}.start", annotation=WINDOWS_ANNOTATION)
 
 
 def _external(subject: Subject, external: ExternalTrigger, field: str) -> Iterator[Finding]:
@@ -235,7 +238,8 @@ def threshold_findings(subject: Subject) -> Iterator[Finding]:
     field, value = "lagThreshold", f"{threshold:,.10g}"
     if rate is not None and slo is not None:
         suggested, takes = suggest_lag_threshold(rate, slo), threshold / rate
-        advice = f"lagThreshold: {suggested:,} ({rate:,.0f}/s x {slo:g} s x {SHARE_OF_SLO})"
+        advice = f"lagThreshold: {suggested:,} ({rate:,.0f}/s x {slo:g} s x {SHARE_OF_SLO}); "
+        advice += "it is for a message's wait: the drain of a spike takes longer, so simulate it"
         # A short SLO leads to a threshold at which the replicas swing.
         gain = limits.flags.sync_seconds_in_force * rate / suggested
         if gain > 1:

@@ -160,6 +160,7 @@ def test_a_plain_policy_warns_of_nothing() -> None:
         ("max-over-partitions", "warning", {"triggers": [kafka(), CPU], "maxReplicaCount": 24}),
         ("limitation-keeps-none", "broken", {"triggers": [kafka(partitionLimitation="11-0")]}),
         ("cron-under-floor", "warning", {"triggers": [kafka(), cron(1)]}),
+        ("cron-by-clock", "note", {"triggers": [kafka(), cron(3)]}),
         ("resource-holds-one-way", "warning", {"triggers": [kafka(), CPU]}),
         ("resource-holds-one-way", "warning", {"triggers": [EXTERNAL, CPU]}),
         ("percent-is-added", "note", {"advanced": percent(150)}),
@@ -475,6 +476,20 @@ def test_servers_that_cannot_be_dialled_are_named(
 def test_a_source_that_keda_cannot_read_as_it_is_meant(code: str, trigger: dict[str, Any]) -> None:
     """KEDA reads one topic for each trigger, and takes one series."""
     assert code in review(triggers=[trigger]).codes
+
+
+def test_a_refusal_hides_no_other_problem() -> None:
+    """A misspelt parameter is the first warning, also beside a refused field; cron is read, too."""
+    misspelt, wrong = kafka(lagTreshold="9"), cron(3)
+    wrong["metadata"]["start"] = "55 8 * *"
+    field = "spec.triggers[0].metadata.lagTreshold"
+
+    assert [one.field for one in review(maxReplicas=50, triggers=[misspelt, wrong]).findings] == [
+        "spec.maxReplicas",
+        "spec.triggers[1].metadata.start",
+        field,
+    ]
+    assert review(triggers=[misspelt], cooldownPeriod=60).findings[0].field == field
 
 
 def test_the_right_name_is_told() -> None:
