@@ -23,7 +23,6 @@ from lagbench.cli.terminal import Terminal, print_json
 from lagbench.errors import ExitCode, WrongInput
 
 if TYPE_CHECKING:
-    from lagbench.catalog.catalog import Cell
     from lagbench.core.measures.model import NamedMeasure
     from lagbench.core.simulation.simulation_measures import Spread
 
