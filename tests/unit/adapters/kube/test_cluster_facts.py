@@ -101,6 +101,7 @@ def test_what_the_webhook_looks_at_is_read() -> None:
         "namespace": NAMESPACE,
         "scaled_objects": ["other"],
         "horizontal_pod_autoscalers": ["h"],
+        "kubernetes": None,
         "limit_ranges": None,
         "objects": {"Deployment w": True},
         "api_groups": {},
