@@ -64,9 +64,11 @@ class Agreement:
     @property
     def has_same_answer(self) -> bool:
         """Return whether both store it, or both reject it in the same place with the same code."""
-        if self.live.is_accepted:
-            return self.ours.is_accepted
-        return not self.ours.is_accepted and self.live.code == self.ours.code
+        if self.live.is_accepted or self.ours.is_accepted:
+            return self.live.is_accepted and self.ours.is_accepted
+        # From Kubernetes 1.37 on the schema rejects a number beyond int32 (422), not the webhook.
+        is_beyond = [found.instead for found in self.ours.refusals] == ["int32"]
+        return self.live.code == self.ours.code or (is_beyond and self.live.code == 422)
 
     @property
     def has_same_warnings(self) -> bool:
