@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.rig.binaries import _kubernetes_wrapper
+from tests.cluster.rig.binaries import kubernetes_wrapper
 from tests.cluster.rig.go_command import go, module_folder
 from tests.cluster.rig.versions import Versions, cache_folder
 
@@ -24,7 +24,7 @@ Document = dict[str, Any]
 
 def replay_hpa(kept: Document, versions: Versions) -> Document:
     """Return the kept syncs with the outcomes of the chosen Kubernetes."""
-    module = _kubernetes_wrapper(versions, cache_folder() / "src" / "hpa-oracle")
+    module = kubernetes_wrapper(versions, cache_folder() / "src" / "hpa-oracle")
     upstream = module_folder("k8s.io/kubernetes", versions.kubernetes)
     package = upstream / "pkg" / "controller" / "podautoscaler"
     outcomes = _replay(module, package, _HERE / "hpa_oracle_test.go", kept)

@@ -91,7 +91,7 @@ def build_all(say: Say) -> Binaries:
     builder = _Builder(programs, say)
     commands = {name: f"k8s.io/kubernetes/cmd/{name}" for name in KUBERNETES_PROGRAMS}
     if missing := builder.missing(commands):
-        wrapper = _kubernetes_wrapper(versions, sources / "kubernetes")
+        wrapper = kubernetes_wrapper(versions, sources / "kubernetes")
         builder.build(wrapper, missing, flags=_kubernetes_flags(versions))
     if missing := builder.missing({"etcd": ETCD}):
         wrapper = _plain_wrapper(ETCD, versions.etcd, sources / "etcd")
@@ -105,11 +105,12 @@ def build_all(say: Say) -> Binaries:
     keda = module_folder("github.com/kedacore/keda/v2", versions.keda)
     if missing := builder.missing(KEDA_PROGRAMS):
         # Its one `replace` names a version, so it builds where the module cache has it.
-        builder.build(keda, missing, mode="readonly")
+        version = f"-X github.com/kedacore/keda/v2/version.Version={versions.keda}"
+        builder.build(keda, missing, flags=version, mode="readonly")
     return Binaries(programs, keda / "config" / "crd" / "bases", keda / "config" / "webhooks")
 
 
-def _kubernetes_wrapper(versions: Versions, folder: Path) -> Path:
+def kubernetes_wrapper(versions: Versions, folder: Path) -> Path:
     """Make a module that requires Kubernetes: its go.mod with released staging modules.
 
     Kubernetes' own go.mod replaces its parts by folders that the published module does not hold.
