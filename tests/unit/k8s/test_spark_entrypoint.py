@@ -170,8 +170,9 @@ def test_kafka_has_the_embedded_brokers_version() -> None:
     assert image == f"apache/kafka:{BROKER.version}"
 
 
-def test_kind_installs_what_the_tests_run_against() -> None:
-    """KEDA and metrics-server as the rig builds them, and its minor of Kubernetes."""
+def test_kind_installs_what_the_tests_run_against(monkeypatch: pytest.MonkeyPatch) -> None:
+    """KEDA, metrics-server and the older minor of Kubernetes as the rig builds them."""
+    monkeypatch.setenv("KUBERNETES", "1.34")
     rig = pinned()
     node = yaml.safe_load((K8S / "kind/cluster.yaml").read_text())["nodes"][0]["image"]
 
