@@ -38,8 +38,8 @@ class SyncOnStep:
         self._read: deque[tuple[int, float]] = deque()
         self.added = 0.0
         """Zero or ``CHANGE``, as the target has it at present."""
-        self.sent: float | None = None
-        """``added`` as a stream last received it; None: as it is at present."""
+        self.sent = 0.0
+        """``added`` as a stream last received it."""
 
     def take(self, decision: Decision) -> bool:
         """Take a sample's decision; return whether the target has changed."""
@@ -55,6 +55,6 @@ class SyncOnStep:
             self._read.clear()
             self._changed_at_ns = at_ns
             # Two changes while no stream is open must not make what the HPA has already.
-            self.added = CHANGE - (self.added if self.sent is None else self.sent)
+            self.added = CHANGE - self.sent
         self._read.append((at_ns, pods))
         return is_step

@@ -68,7 +68,6 @@ class Watched:
         self._logged: tuple[bool, ...] | None = None
         rule = settings.rule
         self._steps = SyncOnStep(rule) if rule.sync_on_step else None
-        self.sent_change = 0.0
 
     @property
     def target(self) -> float:
@@ -84,7 +83,7 @@ class Watched:
     @property
     def sent_change(self) -> float:
         """Return by how much KEDA's target exceeds that of the settings; the state file has it."""
-        return 0.0 if self._steps is None else self._steps.sent or 0.0
+        return 0.0 if self._steps is None else self._steps.sent
 
     @sent_change.setter
     def sent_change(self, change: float) -> None:

@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -172,22 +172,23 @@ class Stepped:
         eventually(lambda: self.seen.at(1, back_at), "one replica again")
 
 
+def keep(rows: Iterable[Mapping[str, Any]], file: Path) -> None:
+    """Append each row to the file and print it, as soon as it is measured."""
+    with file.open("a", encoding="utf-8") as written:
+        for row in rows:
+            for stream in (written, sys.stdout):
+                stream.write(json.dumps(row) + "\n")
+                stream.flush()
+
+
 def main(arguments: list[str]) -> None:
     """Write a line a step, as soon as it is measured."""
     pairs, file = int(arguments[0]), Path(arguments[1])
     kube = Kube.from_kubeconfig(os.environ["KUBECONFIG"])
     kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     servers = os.environ["KAFKA_BOOTSTRAP_SERVERS"]
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        running_scaler(Path(folder)) as scaler,
-        file.open("a", encoding="utf-8") as written,
-    ):
-        for row in steps(pairs, kube, scaler.address, servers):
-            written.write(json.dumps(row) + "\n")
-            written.flush()
-            sys.stdout.write(json.dumps(row) + "\n")
-            sys.stdout.flush()
+    with tempfile.TemporaryDirectory() as folder, running_scaler(Path(folder)) as scaler:
+        keep(steps(pairs, kube, scaler.address, servers), file)
     kube.close()
 
 

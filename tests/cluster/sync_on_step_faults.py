@@ -7,7 +7,6 @@ topic that stands still, and the pods are pending.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -34,7 +33,7 @@ from lagbench.embedded.child_server import accepts_connections
 from lagbench.programs.tcp_proxy.orders import ProxyOrder, order_proxy
 from localkube.processes import end_process, start_tied
 from tests.cluster.lagging_group import let_lag
-from tests.cluster.sync_on_step import PARTITIONS, THRESHOLD, Followed, follow, workload
+from tests.cluster.sync_on_step import PARTITIONS, THRESHOLD, Followed, follow, keep, workload
 from tests.eventually import eventually
 from tests.integration.lag_scaler.scaler_process import ScalerProcess, running_scaler
 
@@ -382,17 +381,13 @@ def main(arguments: list[str]) -> None:
     let_lag(servers, TOPIC, END * PARTITIONS, partitions=PARTITIONS)
     api = config.new_client_from_config(os.environ["KUBECONFIG"])
     version = client.VersionApi(api).get_code().git_version
-    with tempfile.TemporaryDirectory() as folder, file.open("a", encoding="utf-8") as written:
+    with tempfile.TemporaryDirectory() as folder:
         admin = AdminClient({"bootstrap.servers": servers})
         bench = Bench(kube, api, follow(api), admin, servers, Path(folder))
         for part in parts:
-            for row in PARTS[part](bench):
-                load = os.getloadavg()[0]
-                told = {"kubernetes": version, "part": part, "load_average": load, **row}
-                written.write(json.dumps(told) + "\n")
-                written.flush()
-                sys.stdout.write(json.dumps(told) + "\n")
-                sys.stdout.flush()
+            around = {"kubernetes": version, "part": part}
+            rows = PARTS[part](bench)
+            keep(({**around, "load_average": os.getloadavg()[0], **row} for row in rows), file)
     kube.close()
 
 

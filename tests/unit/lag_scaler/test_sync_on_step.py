@@ -33,6 +33,7 @@ def changes(
         over.add(lags(second, round(wanted * THRESHOLD), *[0] * 23))
         if signal.take(watched.decide(at(second))):
             found.append(second)
+            signal.sent = signal.added  # a stream is open
     assert signal.added == CHANGE * (len(found) % 2)
     return found
 
