@@ -184,13 +184,14 @@ def lag_scaler_has_a_name(rig: Rig, folder: Path) -> Iterator[None]:
 
 
 def _write_address(rig: Rig, hosts: Path, is_over: threading.Event) -> None:
-    query = ("get", "service", LAG_SCALER, "--ignore-not-found", "-o=jsonpath={.spec.clusterIP}")
     known, written = hosts.read_text(), ""
-    while not is_over.wait(_SERVICE_POLL_SECONDS):
-        address = kubectl(rig, "-n", NAMESPACE, *query)
-        if address and address != written:  # in place: another file would not be the mounted one
-            hosts.write_text(f"{known}\n{address} {LAG_SCALER}.{NAMESPACE}\n")
-            written = address
+    with closing(Kube.from_kubeconfig(str(rig.kubeconfig), patience_seconds=60)) as kube:
+        while not is_over.wait(_SERVICE_POLL_SECONDS):
+            service = kube.get("Service", LAG_SCALER)
+            address = "" if service is None else service["spec"].get("clusterIP", "")
+            if address and address != written:  # in place: another file is not the mounted one
+                hosts.write_text(f"{known}\n{address} {LAG_SCALER}.{NAMESPACE}\n")
+                written = address
 
 
 def main(arguments: list[str]) -> int:
