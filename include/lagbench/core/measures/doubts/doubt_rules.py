@@ -7,7 +7,7 @@ refused by its seals (``results/seals.py``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lagbench.core.measures.doubts.doubts_of_group import (
@@ -111,6 +111,15 @@ class Validity(MeasureModel):
     telemetry_gaps: tuple[TelemetryGap, ...]
 
 
+def _notes(gaps: Sequence[TelemetryGap]) -> Iterator[str]:
+    """Yield a line for each kind of reading, in the order of its first gap, with its longest."""
+    for what in dict.fromkeys(gap.what for gap in gaps):
+        found = [gap for gap in gaps if gap.what == what]
+        longest = max(found, key=lambda gap: gap.gap_seconds)
+        times = f" at most, {len(found)} times" if len(found) > 1 else ""
+        yield f"no reading of {what} for {longest.gap_seconds:.1f} s{times}: {longest.reason}"
+
+
 def doubts_of(run: RunEvidence, window: Window) -> tuple[Doubt, ...]:
     """Return all doubts about the run, in the order of the rules."""
     return tuple(
@@ -139,9 +148,7 @@ def validity_of(run: RunEvidence, window: Window) -> Validity:
     return Validity(
         is_valid=not reasons,
         reasons=reasons,
-        notes=tuple(
-            f"no reading of {gap.what} for {gap.gap_seconds:.1f} s: {gap.reason}" for gap in gaps
-        ),
+        notes=tuple(_notes(gaps)),
         generator=made,
         telemetry_gaps=gaps,
     )
