@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from lagbench.core.advice.proof import ProvedPolicy
 from lagbench.core.measures.measures import NAMED
 from lagbench.core.measures.model import MeasureModel
 from lagbench.core.simulation.simulation_measures import Spread
@@ -162,6 +163,7 @@ class Advice(MeasureModel):
     robust: tuple[RobustRow, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     margin: Margin | None = None
+    proof: tuple[ProvedPolicy, ...] = ()  # by scenario and role; empty: not rehearsed
     searched: Searched = Searched(candidates=0, simulations=0)
     left_out: tuple[str, ...] = ()  # of the scenarios: what is not simulated
     kubernetes: str | None = None  # the version that the candidates are for; None: not given
