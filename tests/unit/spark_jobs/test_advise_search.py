@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from advise_search import evaluated
 
+from advise_search import evaluated
 from lagbench.catalog.catalog import checked_cell
 from lagbench.core.advice.job import Job, Outcome, Place, evaluate_job, new_job
 from lagbench.core.simulation.simulated_world import SimulatedEnvironment
@@ -48,7 +48,7 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     def spark_submit(
         arguments: Sequence[str], *, log_path: Path, environment: Mapping[str, str]
     ) -> tuple[int, str]:
-        jobs = pickle.loads(Path(arguments[arguments.index("--jobs") + 1]).read_bytes())
+        jobs = pickle.loads(Path(arguments[arguments.index("--jobs") + 1]).read_bytes())  # noqa: S301 - ours
         counts.append(len(jobs))
         pq.write_table(on_an_executor(jobs), log_path.with_name(f"part-{jobs[0].key}.parquet"))
         return len(counts) - 1, "out of memory"  # the second submission fails

@@ -80,5 +80,5 @@ def held_by(statuses: Collection[str], *, planned: int) -> Held:
     """Return the verdict of several: one that failed decides, and a missing one leaves it open."""
     if any(status in ("fail", "warn") for status in statuses):
         return "fail"
-    is_whole = len(statuses) >= planned and all(status == "pass" for status in statuses)
+    is_whole = len(statuses) >= planned > 0 and all(status == "pass" for status in statuses)
     return "pass" if is_whole else "undetermined"
