@@ -53,7 +53,8 @@ class Proof:
         root = runs_root().absolute() / EXPERIMENTS_FOLDER / name
         policies, has_windows = dict[str, str](), False
         for role, one in to_prove(advice).items():
-            path = root / "policies" / f"{as_name(one.name)}-{digest(one.manifest)[:6]}.yaml"
+            mark = digest(one.manifest)[:8]  # that ends the names of what a search has found
+            path = root / "policies" / f"{one.name.removesuffix(f'-{mark}')}-{mark}.yaml"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(yaml.safe_dump(one.manifest, sort_keys=False), encoding="utf-8")
             policies[role] = str(path)
