@@ -43,7 +43,6 @@ class Place:
     scenario: Scenario
     environment: SimulatedEnvironment
     code: str  # the version of the simulator: outcomes of another one do not count
-    swapped: Mapping[int, Policy] = field(default_factory=dict)
     key: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
@@ -51,7 +50,6 @@ class Place:
         parts = {
             "scenario": self.scenario.model_dump(mode="json"),
             "environment": asdict(self.environment),
-            "swapped": {str(number): one.manifest for number, one in self.swapped.items()},
             "code": self.code,
         }
         object.__setattr__(self, "key", digest(parts))
@@ -110,9 +108,7 @@ def evaluate_job(job: Job) -> Outcome:
         around = place.environment
         if known is None and around.hpa_sync_at_seconds is None:
             around = replace(around, hpa_sync_at_seconds=around.hpa_sync_seconds * _phase(draw))
-        found = simulate(
-            place.scenario, policy, environment=around, draw=draw, swapped=place.swapped
-        )
+        found = simulate(place.scenario, policy, environment=around, draw=draw)
         rows.append(_kept(found.measures))
     return Outcome(job.key, tuple(rows))
 
