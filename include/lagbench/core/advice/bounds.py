@@ -1,0 +1,182 @@
+"""What holds for every policy, without a search: arithmetic, and one simulation of every pod.
+
+The least time lag and drain of any policy are those of the group that has a pod for each partition
+all the time: no other has more capacity or fewer rebalances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lagbench.core.advice.job import KEPT, Place, evaluate_job, new_job
+from lagbench.core.advice.model import Bound
+from lagbench.core.advice.question import Question
+from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS
+from lagbench.core.policy.policy import Policy
+from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.scenario.stream_start import mean_start_seconds
+from lagbench.core.simulation.plan import Plan, plan_cell
+
+_LAG_SLOS = ("drain_seconds", "time_lag_p99_seconds")
+"""Whose least value the group with every pod has."""
+
+
+def bounds_of(
+    question: Question, places: Mapping[str, Place], every_pod: Mapping[str, Any]
+) -> list[Bound]:
+    """Return the bounds of each scenario; ``every_pod``: the policy that always has them all.
+
+    :param places: by the scenario's name.
+    """
+    found: list[Bound] = []
+    for scenario in question.scenarios:
+        policy = Policy.read(every_pod, where="every pod")
+        plan = plan_cell(scenario, policy)
+        found += _of_load(question, scenario, plan)
+        found += _of_every_pod(question, scenario, places[scenario.name], every_pod, plan)
+        found.append(_of_reaction(question, scenario))
+        found += _of_present(question, scenario)
+    return found
+
+
+def _of_load(question: Question, scenario: Scenario, plan: Plan) -> Iterator[Bound]:
+    needed, rate, most = plan.pods_needed_at_base, plan.pod_rate, question.most_replicas
+    text = f"the base rate of {plan.base_rate:,.0f}/s needs {_pods(needed)} of {rate:,.0f}/s"
+    is_broken = needed > most
+    if is_broken:
+        text += f", and there are at most {most}"
+    yield Bound(
+        scenario=scenario.name,
+        name="floor",
+        title="Fewest pods at the base rate",
+        value=needed,
+        unit="pods",
+        text=text,
+        is_broken=is_broken,
+    )
+    share, sustained = plan.hottest_share, rate / plan.hottest_share
+    text = (
+        f"{scenario.partitions} partitions feed no more pods; the hottest gets {share:.1%}, and "
+        f"one pod reads it, so no policy keeps up with more than {sustained:,.0f}/s"
+    )
+    yield Bound(
+        scenario=scenario.name,
+        name="ceiling",
+        title="Most useful pods",
+        value=scenario.partitions,
+        unit="pods",
+        text=text,
+    )
+    over = plan.hottest_rate - rate
+    if over > 0:
+        yield Bound(
+            scenario=scenario.name,
+            name="hottest_partition",
+            title="Growth of the hottest partition's lag at the peak",
+            value=over,
+            unit="messages/s",
+            text=f"partition {plan.hottest_partition} gets {plan.hottest_rate:,.0f}/s at the peak, "
+            f"{over:,.0f}/s more than its one pod does, under any policy",
+        )
+
+
+def _of_every_pod(
+    question: Question, scenario: Scenario, place: Place, every_pod: Mapping[str, Any], plan: Plan
+) -> Iterator[Bound]:
+    """Yield the least values of any policy; even they may break the SLO."""
+    asked = [slo for slo in question.slos if slo.name in _LAG_SLOS]
+    if not asked:
+        return
+    row = evaluate_job(new_job("every pod", every_pod, place, range(1))).rows[0]
+    for slo in asked:
+        least = row[KEPT.index(slo.name)]
+        if slo.name == "drain_seconds" and not plan.spikes:
+            continue
+        error = question.error_of(slo.name)
+        low = least if error is None or least is None else error.interval(least, least)[0]
+        # With fewer pods than partitions it matters which pod shares the hottest one: no proof.
+        is_every = plan.max_replicas >= scenario.partitions
+        is_broken = is_every and (low is None or low > slo.limit)
+        pods = f"{_pods(plan.max_replicas)} of {plan.pod_rate:,.0f}/s each, all the time"
+        text = f"{slo.text(least)} even with {pods}"
+        if least is None:
+            text = f"not reached within {place.environment.tail_seconds:,.0f} s even with {pods}"
+        if is_broken:
+            text += f": no policy holds {slo.slo.threshold}; {_cause(scenario, plan)}"
+        yield Bound(
+            scenario=scenario.name,
+            name="least_value",
+            title=f"{slo.slo.title}, {'least of any policy' if is_every else 'with every pod'}",
+            value=least,
+            unit=slo.slo.unit,
+            text=text,
+            is_broken=is_broken,
+        )
+
+
+def _cause(scenario: Scenario, plan: Plan) -> str:
+    """Say what would have to change: skew, partitions or pods."""
+    if plan.is_skew_limited:
+        return (
+            f"partition {plan.hottest_partition} gets {plan.hottest_share:.1%}, "
+            f"{plan.hottest_rate:,.0f}/s at the peak, and one pod does {plan.pod_rate:,.0f}/s: "
+            "spread its keys, or make a pod faster"
+        )
+    if plan.pods_needed_at_peak > scenario.partitions:
+        return (
+            f"the peak of {plan.peak_rate:,.0f}/s needs {plan.pods_needed_at_peak} pods, and "
+            f"{scenario.partitions} partitions feed no more: more partitions, or faster pods"
+        )
+    return f"a pod does {plan.pod_rate:,.0f}/s: it must be faster"
+
+
+def _of_reaction(question: Question, scenario: Scenario) -> Bound:
+    around = question.environment
+    start = around.start_up_seconds
+    start = mean_start_seconds(scenario.consumer) if start is None else start
+    sync, join = HPA_SYNC_SECONDS / 2, around.handover_seconds
+    return Bound(
+        scenario=scenario.name,
+        name="reaction",
+        title="Reaction of a policy that adds pods, on average at least",
+        value=sync + start + join,
+        unit="s",
+        text=f"half a sync of the HPA {sync:g} s, the start of a pod {start:g} s, its first "
+        f"partition {join:g} s; only pods that are there before the load are faster",
+    )
+
+
+def _of_present(question: Question, scenario: Scenario) -> Iterator[Bound]:
+    if question.present is None:
+        return
+    plan = plan_cell(scenario, question.present)
+    if plan.loop_gain is None or plan.standing_lag_seconds is None:
+        return
+    gain, standing = plan.loop_gain, plan.standing_lag_seconds
+    yield Bound(
+        scenario=scenario.name,
+        name="standing_lag",
+        title="Time lag at rest of the present policy",
+        value=standing,
+        unit="s",
+        text=f"between floor and ceiling it comes to rest at {standing:.2g} s of lag, at any rate",
+    )
+    word = "it flips by itself" if gain >= _FLIPS_FROM else "it may flip" if gain > 1 else "stable"
+    yield Bound(
+        scenario=scenario.name,
+        name="loop_gain",
+        title="Loop gain of the present policy",
+        value=gain,
+        unit="",
+        text=f"one pod works off {gain:.2g} lagThresholds between two syncs: without a scale-down "
+        f"window {word}",
+    )
+
+
+_FLIPS_FROM = 7.5
+"""docs/findings/gain_rule."""
+
+
+def _pods(count: int) -> str:
+    return f"{count} pod" if count == 1 else f"{count} pods"
