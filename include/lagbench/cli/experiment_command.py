@@ -139,6 +139,20 @@ def _of_policies(scenario: str, policies: Sequence[str], pairs: int) -> Experime
     return experiment_of_policies(scenario, policies, pairs=pairs, seconds=seconds)
 
 
+def rehearse_cells(
+    console: Terminal,
+    found: Experiment,
+    folder: Path,
+    *,
+    target: str,
+    target_settings: Path | None,
+) -> ExitCode:
+    """Run what is missing of an experiment in its folder, and print the result."""
+    asked = _Asked.of(console, found, _Place(target, target_settings, inf), None, folder)
+    asked.print_hours()
+    return asked.execute()[0]
+
+
 def _execute_all(console: Terminal, asked: Sequence[_Asked]) -> ExitCode:
     """Run them one after the other; one that the bench stops does not stop those after it."""
     ended: list[End] = []

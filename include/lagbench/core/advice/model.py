@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from lagbench.core.advice.proof import ProvedPolicy
 from lagbench.core.measures.measures import NAMED
 from lagbench.core.measures.model import MeasureModel
 from lagbench.core.simulation.simulation_measures import Spread
@@ -134,6 +135,22 @@ class Margin(MeasureModel):
     runs: int  # that have shown it
 
 
+class Change(MeasureModel):
+    """One line of the present policy that the pick has otherwise.
+
+    The effect is simulated: the pick with that one line as it was. None: it cannot be simulated.
+    """
+
+    field: str  # dotted
+    before: str | None  # None: not written
+    after: str | None
+    reason: str
+    slo_value: float | None  # of the pick without the change
+    pod_minutes: float | None
+    holds: bool | None
+    effect: str  # one phrase
+
+
 class Searched(MeasureModel):
     """The effort; ``seconds`` is filled in by the caller, who has a clock."""
 
@@ -162,6 +179,7 @@ class Advice(MeasureModel):
     robust: tuple[RobustRow, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     margin: Margin | None = None
+    proof: tuple[ProvedPolicy, ...] = ()  # by scenario and role; empty: not rehearsed
     searched: Searched = Searched(candidates=0, simulations=0)
     left_out: tuple[str, ...] = ()  # of the scenarios: what is not simulated
     kubernetes: str | None = None  # the version that the candidates are for; None: not given

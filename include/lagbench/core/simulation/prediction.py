@@ -177,21 +177,21 @@ def _course(of: Simulation) -> Course | None:
 
 def residuals(prediction: Prediction, measures: Measures) -> tuple[Residual, ...]:
     """Return every predicted measure beside the measured one."""
-    found = []
-    for name, predicted in prediction.measures.items():
-        of = NAMED[name]
-        measured, middle = of.read(measures), predicted.median
-        found.append(
-            Residual(
-                name=of.name,
-                title=of.title,
-                unit=of.unit,
-                predicted=predicted,
-                measured=measured,
-                residual=None if middle is None or measured is None else measured - middle,
-            )
-        )
-    return tuple(found)
+    return tuple(residual_of(name, one, measures) for name, one in prediction.measures.items())
+
+
+def residual_of(name: str, predicted: Spread, measures: Measures) -> Residual:
+    """Return one predicted measure beside the measured one."""
+    of = NAMED[name]
+    measured, middle = of.read(measures), predicted.median
+    return Residual(
+        name=of.name,
+        title=of.title,
+        unit=of.unit,
+        predicted=predicted,
+        measured=measured,
+        residual=None if middle is None or measured is None else measured - middle,
+    )
 
 
 def expected_run_seconds(

@@ -1,0 +1,50 @@
+"""``lagbench advise --prove``: rehearse what was advised, and set it beside what was predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lagbench.cli.experiment_command import rehearse_cells
+from lagbench.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from lagbench.core.advice.model import Advice
+
+
+def prove(
+    console: Terminal,
+    advice: Advice,
+    asked: Mapping[str, str],
+    *,
+    overrides: Mapping[str, str],
+    pairs: int,
+    target: str,
+    target_settings: Path | None,
+) -> Advice:
+    """Return the advice with its proof; the same advice goes on behind the last run.
+
+    :param asked: by the scenario's name in the advice, the name or path that was given.
+    :raises NotReady: a rehearsal ended without a verdict.
+    """
+    from lagbench.catalog.catalog import checked_cell
+    from lagbench.catalog.catalog_files import from_any_folder
+    from lagbench.cli.rehearsal import run_seconds
+    from lagbench.results.proof import Proof
+
+    proofs = []
+    for scenario in advice.scenarios:  # all are checked before the first run
+        name = from_any_folder(asked[scenario])
+        seconds = run_seconds(checked_cell(name, overrides=overrides))
+        proof = Proof.of(advice, scenario, name, overrides=overrides, pairs=pairs, seconds=seconds)
+        proofs.append(proof)
+    for proof in proofs:
+        rehearse_cells(
+            console,
+            proof.experiment,
+            proof.folder.path,
+            target=target,
+            target_settings=target_settings,
+        )
+    return advice.model_copy(update={"proof": tuple(row for one in proofs for row in one.read())})

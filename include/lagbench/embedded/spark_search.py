@@ -1,0 +1,143 @@
+"""Run the jobs of a search for an advice on Spark; what is done is kept, and not done again."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from lagbench.core.advice.job import Job, Outcome
+from lagbench.core.cluster.spark_connection import (
+    Here,
+    SparkPlace,
+    SparkSettings,
+    compose_submission,
+    place_of,
+)
+from lagbench.embedded.java import driver_options, find_java
+from lagbench.embedded.spark_packages import (
+    POD_TEMPLATE,
+    SPARK_JOBS,
+    spark_environment,
+    submit_environment,
+    write_code_zip,
+)
+from lagbench.embedded.spark_submit import spark_submit
+from lagbench.errors import NotReady, WrongInput
+from lagbench.shared_with_spark.spark_job import each_second
+
+FEWEST_JOBS = 500
+"""Of fewer, Spark's start takes longer than the work: the pool does them."""
+HERE = "local[*]"
+_JOB = "advise_search"
+_DRIVER_MEMORY = "1g"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSearch:
+    """Evaluates jobs as the pool does, with the same bits.
+
+    :param master: ``local[N]`` or ``spark://HOST:PORT``; ``PYSPARK_PYTHON`` is the Python of its
+        workers, with numpy, pandas, pyarrow, pydantic and msgspec.
+    :param folder: keeps the outcomes by the keys of their jobs.
+    :param pool: does what is too little for Spark.
+    """
+
+    master: str
+    folder: Path
+    pool: Callable[[Sequence[Job]], Iterable[Outcome]]
+    say: Callable[[str], object]
+    fewest_jobs: int = FEWEST_JOBS
+
+    def __post_init__(self) -> None:
+        """Reject a master that cannot work, before anything starts."""
+        if place_of("advise", self.master) is SparkPlace.KUBERNETES:
+            allowed = "local[N] or spark://HOST:PORT: the driver runs here"
+            raise WrongInput(where="advise", field="--master", value=self.master, allowed=allowed)
+
+    def __call__(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
+        """Yield the outcome of each job, in the order of the jobs.
+
+        :raises NotReady: Spark failed; what it had done is kept.
+        """
+        known = self._known()
+        missing = [job for job in jobs if job.key not in known]
+        if len(missing) >= max(self.fewest_jobs, 1):
+            self._submit(missing)
+            known = self._known()
+        elif missing:
+            known |= {found.key: found for found in self.pool(missing)}
+        for job in jobs:
+            yield known[job.key]
+
+    def _known(self) -> dict[str, Outcome]:
+        known = {}
+        for path in sorted(self.folder.glob("part-*.parquet")):
+            for row in pq.read_table(path).to_pylist():
+                rows = tuple(tuple(values) for values in json.loads(row["rows"]))
+                known[row["key"]] = Outcome(row["key"], rows)
+        return known
+
+    def _count(self) -> int:
+        paths = self.folder.glob("part-*.parquet")
+        return sum(pq.read_metadata(path).num_rows for path in paths)
+
+    def _submit(self, jobs: Sequence[Job]) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        place, before, said = place_of("advise", self.master), self._count(), [""]
+
+        def show() -> None:
+            now = f"{self._count() - before:,} of {len(jobs):,} jobs are done on {self.master}"
+            if now != said[-1]:
+                said.append(now)
+                self.say(now)
+
+        show()
+        with (
+            tempfile.TemporaryDirectory(prefix="lagbench-advise-") as name,
+            driver_options(find_java(), messages=0) as options,
+        ):
+            scratch = Path(name)
+            file = scratch / "jobs.pickle"
+            file.write_bytes(pickle.dumps(list(jobs)))
+            settings = SparkSettings()
+            if place is not SparkPlace.LOCAL:
+                settings = SparkSettings(python=os.environ.get("PYSPARK_PYTHON"))
+            here = Here(
+                run_folder=self.folder,
+                spark_jobs=SPARK_JOBS,
+                jars=(),
+                code_zip=write_code_zip(scratch),
+                python=sys.executable,
+                pod_template=POD_TEMPLATE,
+            )
+            submission = compose_submission(place, settings, here, job=_JOB, namespace=None)
+            command = ["--master", self.master, "--driver-memory", _DRIVER_MEMORY]
+            command += ["--driver-java-options", options]
+            for key, value in submission.conf.items():
+                command += ["--conf", f"{key}={value}"]
+            if submission.py_files:
+                command += ["--py-files", ",".join(submission.py_files)]
+            command += [submission.application, "--jobs", str(file)]
+            command += ["--outcomes", str(self.folder.absolute())]
+            is_here = place is SparkPlace.LOCAL
+            log_path = self.folder / "spark.log"
+            with each_second(show):
+                code, tail = spark_submit(
+                    command,
+                    log_path=log_path,
+                    environment=spark_environment() if is_here else submit_environment(),
+                )
+        show()
+        if code != 0:
+            raise NotReady(
+                f"Spark ended with code {code}; what was done is kept: the same command goes on. "
+                f"Whole log: {log_path}\n{tail}"
+            )

@@ -1,0 +1,103 @@
+"""The proof of an advice: which policies are rehearsed, and what their runs showed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fakes import compared_runs
+from tests.fakes.advices import advice, candidate
+
+from lagbench.adapters.runs.run_folder import runs_root
+from lagbench.core.advice.proof import held_by
+from lagbench.core.compare.experiment import PlannedRun
+from lagbench.core.policy.stream_windows import WINDOWS_ANNOTATION
+from lagbench.core.verdict.slo import SloResult
+from lagbench.core.verdict.verdict import Verdict
+from lagbench.results.executions import read_progress, record_run, start_execution
+from lagbench.results.proof import Proof
+
+
+@pytest.fixture
+def proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Proof:
+    """Return a proof of two pairs whose execution has started."""
+    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
+    made = proof_of()
+    start_execution(made.experiment, target="embedded", started_by="dag", now=1, at=made.folder)
+    return made
+
+
+def proof_of(**changed: Any) -> Proof:
+    """Return a proof of an advice."""
+    told = advice(**changed)
+    return Proof.of(told, "quick_spike", "quick_spike", overrides={}, pairs=2, seconds=60)
+
+
+def measure(proof: Proof, run: PlannedRun, reaction: float, status: Any) -> None:
+    """Record a run with a reaction and what its verdict says of it."""
+    name = run.key.replace("_", "-")
+    made = compared_runs.write_run(runs_root(), name, seed=run.seed, reaction=reaction)
+    slo = SloResult(
+        name="reaction_seconds",
+        title="Scale-out reaction",
+        threshold="at most 20 s",
+        limit=20.0,
+        value=reaction,
+        unit="s",
+        status=status,
+        reason="so it is",
+    )
+    verdict = Verdict(run_id=name, status="fail", reasons=("of another SLO",), slos=(slo,))
+    made.write_json(made.verdict, verdict.model_dump(mode="json"))
+    record_run(proof.folder, run, made, now=2)
+
+
+def test_each_policy_has_its_runs_beside_what_was_predicted(proof: Proof) -> None:
+    """The runner-up is the present policy and is not rehearsed twice; a missing run stays so."""
+    planned = read_progress(proof.folder).schedule.runs
+    assert [cell.name for cell in proof.experiment.cells] == ["present", "pick"]
+    assert len(planned) == 4
+    for run in planned:
+        if (run.cell, run.pair) != ("pick", 2):
+            reaction, status = (25.0, "fail") if run.cell == "present" else (16.5, "pass")
+            measure(proof, run, reaction, status)
+
+    present, pick = proof.read()
+
+    assert (present.verdict, len(present.runs), present.planned) == ("fail", 2, 2)
+    assert (pick.verdict, len(pick.runs), pick.candidate) == ("undetermined", 1, "lag 12")
+    residuals = {row.name: row for row in pick.runs[0].measures}
+    assert residuals["reaction_seconds"].residual == 1.5
+    assert residuals["pod_minutes"].measured is not None
+    assert set(residuals) == {"reaction_seconds", "pod_minutes"}
+    assert pick.runs[0].verdict == "pass"  # whatever else the run was judged by
+
+
+def test_the_same_advice_goes_on_in_its_folder_and_another_has_its_own(proof: Proof) -> None:
+    """A search that finds the same policies again does not rehearse them again."""
+    assert proof_of().folder == proof.folder
+    cron = candidate("cron", "cron-prewarm-plus-lag")
+    cron.manifest["metadata"]["annotations"] = {WINDOWS_ANNOTATION: "60-180"}
+    other = proof_of(pick=cron)
+    assert other.folder != proof.folder
+    assert (proof.experiment.phase, other.experiment.phase) == ("fixed", "free")  # of cron windows
+    assert proof.cells["pick"].scenario.slos.reaction_seconds == 20.0
+    alone = proof_of(present=None, runner_up=None)
+    assert alone.experiment.kind == "identity"
+
+
+@pytest.mark.parametrize(
+    ("statuses", "planned", "held"),
+    [
+        (["pass", "pass"], 2, "pass"),
+        (["pass"], 2, "undetermined"),
+        ([], 0, "undetermined"),
+        (["pass", "undetermined"], 2, "undetermined"),
+        (["undetermined", "fail"], 2, "fail"),
+        (["warn", "pass"], 2, "fail"),  # the scenario's own limit may only warn
+    ],
+)
+def test_one_that_failed_decides(statuses: list[str], planned: int, held: str) -> None:
+    """A missing run is never a pass."""
+    assert held_by(statuses, planned=planned) == held
