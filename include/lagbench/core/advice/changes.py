@@ -87,7 +87,9 @@ def with_changes(question: Question, advice: Advice, evaluate: Evaluate) -> Advi
         version, wanted = question.version, range(draws)
         jobs = [new_job(name, manifest, place, wanted, version) for place in places]
         trials[name] = policy, jobs
-    found = {one.key: one.rows for one in evaluate([job for _, js in trials.values() for job in js])}
+    found = {
+        one.key: one.rows for one in evaluate([job for _, js in trials.values() for job in js])
+    }
     judge = Judge(question)
     judged = {
         name: pick.model_copy(
