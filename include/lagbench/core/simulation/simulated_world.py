@@ -17,11 +17,11 @@ from lagbench.core.kubernetes_values import NS_PER_SECOND
 from lagbench.core.measures.model import Ints, Reals
 from lagbench.core.scenario.actions import Balancer, downstream_pace, rebalance_protocol
 from lagbench.core.scenario.event_stream import partition_shares
-from lagbench.core.scenario.offered_load import OfferedLoad, offered_load
+from lagbench.core.scenario.offered_load import OfferedLoad
 from lagbench.core.scenario.profiles import Profile
 from lagbench.core.scenario.scenario import Keys, Scenario
 from lagbench.core.scenario.stream_start import START_SPREAD, StartDelay, mean_start_seconds
-from lagbench.core.scenario.stream_tail import Tail, tail_of, topic_shares
+from lagbench.core.scenario.stream_tail import Tail, planned_load, tail_of, topic_shares
 from lagbench.core.simulation.backlog import NOBODY, Backlog, Traffic
 
 
@@ -288,7 +288,7 @@ def _shares(keys: Keys, partitions: int, seed: int) -> Reals:
 
 @lru_cache(maxsize=64)
 def _load(profile: Profile, tail: Tail | None) -> OfferedLoad:
-    return offered_load(profile) if tail is None else tail.after(_load(profile, None))
+    return planned_load(profile) if tail is None else tail.after(planned_load(profile))
 
 
 class World:
