@@ -46,7 +46,7 @@ _SAMPLING = (2, 5, 10)
 _LEADS = (15, 30, 60, 120)
 _RANGES = (15, 30, 60)
 _MOST_WINDOWS = 6
-_SHARES: Mapping[Family, float] = {"lag": 0.55, "lag-scaler": 0.2, "backlog-slo": 0.0, "cron": 0.1}
+_SHARES: Mapping[Family, float] = {"lag": 0.55, "lag-scaler": 0.2, "backlog-slo": 0.15, "cron": 0.1}
 """Of the budget; what a family cannot use goes to ``lag``."""
 _MINUTE = 60
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from lagbench.core.measures.model import Reals
 _LEAST_GROUP = 2
 
 
-def front_of(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+def front_of(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     """Return those of which none is cheaper with no more of the SLO's measure, by cost.
 
     Of two with the same point the one with fewer flips stays.

@@ -33,7 +33,8 @@ _PRICE = 0.2
 """Share of pod-minutes above the cheapest up to which more reserve is looked for."""
 _NEAR = 0.02
 """Shares of regret that are no difference: the plainer policy is advised."""
-_PLAINNESS = ("fixed", "lag", "cron", "backlog-slo", "lag-scaler", "present", "rival")
+_PLAINNESS = ("present", "fixed", "lag", "rival", "cron", "backlog-slo", "lag-scaler")
+"""The present policy first: a change that saves nothing is none to advise."""
 _NEEDS = {
     "lag-scaler": "it needs the lag scaler beside KEDA (docs/lag-scaler.md)",
     "backlog-slo": "it needs a Prometheus with kafka_exporter's metrics",
@@ -90,8 +91,8 @@ def search(question: Question, evaluate: Evaluate) -> Advice:
     found = {
         entry.draft.name: _candidate(judge, entry, places, holds, regret) for entry in last.entries
     }
-    searched = [one for one in found.values() if one.family not in ("present", "rival")]
-    front = front_of(searched)
+    searched = list(found.values())
+    front = front_of(one for one in searched if one.family not in ("present", "rival"))
     answer = begun.model_copy(
         update={
             "front": front,
@@ -255,7 +256,9 @@ def _reasons(
     limits: Sequence[str],
 ) -> Iterator[str]:
     present, cost = answer.present, pick.pod_minutes
-    if present is not None and present.pod_minutes and cost is not None:
+    if pick.family == "present":
+        yield "the present policy is as cheap as any that holds: keep it"
+    elif present is not None and present.pod_minutes and cost is not None:
         share = 1 - cost / present.pod_minutes
         word = "fewer" if share >= 0 else "more"
         held = "holds every SLO, too" if present.holds else "does not hold"

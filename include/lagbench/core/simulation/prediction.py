@@ -113,15 +113,15 @@ def predict(
     phases: int = PHASES,
 ) -> Prediction:
     """Return the prediction for a cell; ``hpa_sync_at_seconds`` is the one known phase."""
-    around, waits = environment or SimulatedEnvironment(), scenario.timeouts
-    if waits.drain_seconds > around.tail_seconds:  # watched as long as a run waits
-        around = replace(around, tail_seconds=waits.drain_seconds + waits.settle_seconds)
     known = scenario.hpa_sync_at_seconds if hpa_sync_at_seconds is None else hpa_sync_at_seconds
-    found = []
-    for number in range(phases):
-        phase = around.hpa_sync_seconds * number / phases if known is None else known
-        at_phase = replace(around, hpa_sync_at_seconds=phase)
-        found.append(simulate(scenario, policy, environment=at_phase, draw=number, swapped=swapped))
+    found = draws(
+        scenario,
+        policy,
+        hpa_sync_at_seconds=known,
+        environment=environment,
+        swapped=swapped,
+        phases=phases,
+    )
     ranges = spreads(found)
     return Prediction(
         phases=phases,
@@ -132,6 +132,29 @@ def predict(
         slos=predicted_slos(scenario, policy.limits, ranges),
         course=_course(sorted(found, key=lambda one: one.measures.peak_lag_records)[phases // 2]),
     )
+
+
+def draws(
+    scenario: Scenario,
+    policy: Policy,
+    *,
+    hpa_sync_at_seconds: float | None,
+    environment: SimulatedEnvironment | None = None,
+    swapped: Mapping[int, Policy] | None = None,
+    phases: int = PHASES,
+) -> list[Simulation]:
+    """Return simulations of a cell over the HPA's phases, or at the known one."""
+    around, waits = environment or SimulatedEnvironment(), scenario.timeouts
+    if waits.drain_seconds > around.tail_seconds:  # watched as long as a run waits
+        around = replace(around, tail_seconds=waits.drain_seconds + waits.settle_seconds)
+    found = []
+    for number in range(phases):
+        phase = hpa_sync_at_seconds
+        if phase is None:
+            phase = around.hpa_sync_seconds * number / phases
+        at_phase = replace(around, hpa_sync_at_seconds=phase)
+        found.append(simulate(scenario, policy, environment=at_phase, draw=number, swapped=swapped))
+    return found
 
 
 def _course(of: Simulation) -> Course | None:

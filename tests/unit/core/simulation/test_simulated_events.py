@@ -224,7 +224,9 @@ def test_a_sample_is_seen_once_it_is_scraped_and_until_the_next_one() -> None:
         seen.append(float(np.sum(end - committed)))
 
     assert 0 < seen[0] < seen[1]
-    assert [lag.total_at(second) for second in (20, 21, 22, 23)] == [0, seen[0], seen[0], seen[1]]
+    plain = SampledLag(lambda value: (value, True))
+    found_at = [lag.value_at(second, plain) for second in (20, 21, 22, 23)]
+    assert found_at == [0, seen[0], seen[0], seen[1]]
 
 
 def test_a_longer_scrape_interval_reacts_later() -> None:
