@@ -99,15 +99,18 @@ class Cell:
 
 
 def parse_settings(
-    settings: Sequence[str], *, where: str = SETTING, field: str = "setting"
+    settings: Sequence[str],
+    *,
+    where: str = SETTING,
+    field: str = "setting",
+    example: str = "key=value with a dotted key, e.g. profile.spike_mult=5",
 ) -> dict[str, str]:
     """Return ``key=value`` settings by dotted key; the last one of a key wins."""
     parsed: dict[str, str] = {}
     for setting in settings:
         key, sign, value = setting.partition("=")
         if not sign or not all(key.strip().split(".")):
-            allowed = "key=value with a dotted key, e.g. profile.spike_mult=5"
-            raise WrongInput(where=where, field=field, value=setting, allowed=allowed)
+            raise WrongInput(where=where, field=field, value=setting, allowed=example)
         parsed[key.strip()] = value.strip()
     return parsed
 

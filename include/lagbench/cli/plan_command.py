@@ -18,10 +18,12 @@ from lagbench.cli.options import (
     ScenarioArgument,
     SeedOption,
     SettingsOption,
+    SloOption,
     StartOption,
     asked_cell,
     environment_at,
     played,
+    slo_settings,
 )
 from lagbench.cli.terminal import Terminal, print_json
 from lagbench.errors import ExitCode
@@ -45,6 +47,7 @@ def plan(
     policy: PolicyOption = None,
     seed: SeedOption = None,
     start: StartOption = None,
+    slo: SloOption = None,
     settings: SettingsOption = None,
     manifests: Annotated[
         bool, typer.Option("--manifests", help="Also print the manifests as applied.")
@@ -57,7 +60,7 @@ def plan(
     from lagbench.cli.rehearsal import predicted_run
     from lagbench.core.simulation.plan import cannot_carry, disk_bytes, plan_cell
 
-    cell = played(asked_cell(scenario, policy, seed, settings)[0])
+    cell = played(asked_cell(scenario, policy, seed, settings, **slo_settings(slo))[0])
     plans = [plan_cell(group.scenario, group.policy) for group in cell.groups]
     predictions = [predicted_run(group, around=environment_at(start)) for group in cell.groups]
     root = runs_root()
