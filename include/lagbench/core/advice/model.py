@@ -135,6 +135,22 @@ class Margin(MeasureModel):
     runs: int  # that have shown it
 
 
+class Change(MeasureModel):
+    """One line of the present policy that the pick has otherwise.
+
+    The effect is simulated: the pick with that one line as it was. None: it cannot be simulated.
+    """
+
+    field: str  # dotted
+    before: str | None  # None: not written
+    after: str | None
+    reason: str
+    slo_value: float | None  # of the pick without the change
+    pod_minutes: float | None
+    holds: bool | None
+    effect: str  # one phrase
+
+
 class Searched(MeasureModel):
     """The effort; ``seconds`` is filled in by the caller, who has a clock."""
 

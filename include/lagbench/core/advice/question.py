@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 
 import lagbench
 from lagbench.core.advice.model import AskedSlo
 from lagbench.core.hpa.controller_flags import KUBERNETES_VERSIONS
 from lagbench.core.policy.policy import Policy
+from lagbench.core.scenario.offered_load import load_spikes, offered_load
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.simulation.model_error import ModelError, error_of
 from lagbench.core.simulation.predicted_slos import SIMULATED_SLOS
@@ -18,6 +20,8 @@ from lagbench.core.simulation.simulated_world import SimulatedEnvironment
 from lagbench.errors import WrongInput
 
 LEAST_BUDGET = 8
+OF_SPIKES = ("reaction_seconds", "drain_seconds")
+"""SLOs that only a spike can break."""
 _CHANGES_THE_QUESTION = ("swap_policy", "grow_partitions")
 """Actions that the simulator plays, and that leave no one policy or topic to advise on."""
 
@@ -95,7 +99,7 @@ def _problems_of_bounds(question: Question) -> Iterator[tuple[str, object, str]]
         what = "the partitions" if most is None else "--max"
         yield "--min", least, f"from 0 to {question.most_replicas}, {what}"
     if question.budget < LEAST_BUDGET:
-        yield "--budget", question.budget, f"at least {LEAST_BUDGET} candidates"
+        yield "--candidates", question.budget, f"at least {LEAST_BUDGET}"
     if question.version not in KUBERNETES_VERSIONS:
         yield "--kubernetes", question.version, " or ".join(KUBERNETES_VERSIONS)
 
@@ -110,5 +114,15 @@ def refusals(question: Question) -> Iterator[str]:
         if scenario.consumer.pod_rate_per_second is None:
             yield f"{scenario.name}: the rate of a pod is not known (consumer.process_ms is 0)"
     for slo in question.slos:
+        if slo.name in OF_SPIKES and not any(map(has_spike, question.scenarios)):
+            names = ", ".join(one.name for one in question.scenarios)
+            yield f"{names}: no spike, so there is no {slo.slo.title.lower()} to judge"
         if question.error_of(slo.name) is None and slo.name != "flips":
             yield f"no run has shown how far {slo.name} is from its simulation, so no margin"
+
+
+def has_spike(scenario: Scenario) -> bool:
+    """Return whether the load ever needs more pods than its base rate does."""
+    load, rate = offered_load(scenario.profile), scenario.consumer.pod_rate_per_second
+    pods = 1 if rate is None else max(1, ceil(load.base_rate / rate))
+    return bool(load_spikes(load, started_replicas=pods, pod_rate=rate))

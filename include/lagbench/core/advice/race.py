@@ -86,8 +86,7 @@ class Race:
             first = first or table
             if number == len(question.draws) - 1:
                 break
-            divisor = _DIVISORS[min(number, len(_DIVISORS) - 1)]
-            entries = survivors(table, max(_LEAST_LEFT, ceil(question.budget / divisor)))
+            entries = survivors(table, left_after(number, question.budget))
         assert first is not None  # noqa: S101 - there is at least one stage
         return first, table
 
@@ -128,6 +127,11 @@ class Race:
     def _limits(self, draft: Draft) -> PolicyLimits:
         version = self._judge.question.version
         return Policy.read(draft.manifest, where=draft.name, kubernetes=version).limits
+
+
+def left_after(stage: int, budget: int) -> int:
+    """Return how many candidates go on after a stage, besides those that are never dropped."""
+    return max(_LEAST_LEFT, ceil(budget / _DIVISORS[min(stage, len(_DIVISORS) - 1)]))
 
 
 def excess_of(cost: Reals, value: Reals) -> Reals:

@@ -21,14 +21,15 @@ from lagbench.core.advice.model import (
     Searched,
 )
 from lagbench.core.advice.question import Question, check_question, refusals
-from lagbench.core.advice.race import Entry, Evaluate, Race, Table
-from lagbench.core.advice.robust import judge_again, regrets
+from lagbench.core.advice.race import Entry, Evaluate, Race, Table, left_after
+from lagbench.core.advice.robust import DRAWS, judge_again, regrets
 from lagbench.core.policy.policy import Policy, check_fit
 from lagbench.core.policy.review.policy_review import review_policy
 from lagbench.core.simulation.simulate import left_out
 from lagbench.errors import WrongInput
 
 _FINALISTS = 10
+_VARIANTS = 11  # of ``robust``, at most
 _PRICE = 0.2
 """Share of pod-minutes above the cheapest up to which more reserve is looked for."""
 _NEAR = 0.02
@@ -138,6 +139,15 @@ def search(question: Question, evaluate: Evaluate) -> Advice:
             "reasons": tuple(_reasons(answer, pick, searched, limits)),
         }
     )
+
+
+def expected_simulations(question: Question) -> int:
+    """Return about how many draws a search simulates, for those who wait for it."""
+    left, seen, found = question.budget, 0, 0
+    for stage, draws in enumerate(question.draws):
+        found += left * (draws - seen)
+        left, seen = left_after(stage, question.budget), draws
+    return (found + _FINALISTS * _VARIANTS * DRAWS) * len(question.scenarios)
 
 
 def _places(question: Question) -> dict[str, Place]:

@@ -1,0 +1,380 @@
+"""``lagbench advise``: the cheapest policy that holds an SLO, searched, and proved if asked."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lagbench.cli.options import (
+    A_LIMIT,
+    JsonOption,
+    SettingsOption,
+    SloOption,
+    TargetOption,
+    TargetSettingsOption,
+    asked_cell,
+    number,
+    refuse,
+    slo_limits,
+)
+from lagbench.cli.terminal import Terminal, print_json
+from lagbench.errors import ExitCode
+
+if TYPE_CHECKING:
+    from lagbench.catalog.catalog import Cell
+    from lagbench.core.advice.job import Job, Outcome
+    from lagbench.core.advice.model import Advice, AskedSlo
+    from lagbench.core.advice.question import Question
+    from lagbench.core.advice.race import Evaluate
+    from lagbench.results.advice_files import AdviceFolder
+
+_LINE_SECONDS = 15.0
+"""Between two lines of progress where nobody looks."""
+_LEAST_OBSERVED_SECONDS = 300.0
+"""One scale-down window of the HPA."""
+_SHOWN_KNOBS, _SHOWN_DROPPED = 3, 3
+_CODES = {
+    "advice": ExitCode.PASS,
+    "no_policy": ExitCode.SLO_FAILED,
+    "not_enough_data": ExitCode.UNDETERMINED,
+}
+_PROVED = {
+    "pass": ExitCode.PASS,
+    "fail": ExitCode.SLO_FAILED,
+    "undetermined": ExitCode.UNDETERMINED,
+}
+
+
+def advise(
+    scenarios: Annotated[
+        list[str] | None,
+        typer.Argument(help="Names from the catalog, or YAML files.", metavar="SCENARIO"),
+    ] = None,
+    *,
+    slo: SloOption = None,
+    observation: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", help="The load of a run of lagbench observe instead."),
+    ] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="The present policy; default: the scenarios' own.")
+    ] = None,
+    rival: Annotated[
+        list[str] | None, typer.Option(help="Another policy to compare with; repeatable.")
+    ] = None,
+    pod_start: Annotated[
+        float | None, number("From creation to Ready (the scenario's start_seconds).", min=0)
+    ] = None,
+    least: Annotated[
+        int | None, typer.Option("--min", min=0, help="The least minReplicaCount.")
+    ] = None,
+    most: Annotated[
+        int | None, typer.Option("--max", min=1, help="The most pods; default: the partitions.")
+    ] = None,
+    kubernetes: Annotated[
+        str | None, typer.Option(help="Your Kubernetes; default: as the present policy names it.")
+    ] = None,
+    candidates: Annotated[int, typer.Option(min=1, help="Policies to simulate.")] = 10_000,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Draws of the last stage.")] = 60,
+    on: Annotated[
+        str, typer.Option(metavar="WHERE", help="pool, spark, local[N] or spark://HOST:PORT.")
+    ] = "pool",
+    folder: Annotated[
+        Path | None, typer.Option(help="For the files; default: a new one in runs/_advice.")
+    ] = None,
+    prove: Annotated[
+        bool, typer.Option("--prove", help="Rehearse pick, runner-up and present policy.")
+    ] = False,
+    pairs: Annotated[int, typer.Option(min=1, help="With --prove: rehearsals of each.")] = 2,
+    target: TargetOption = "embedded",
+    target_settings: TargetSettingsOption = None,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Find the cheapest policy that holds an SLO, and show why, in minutes.
+
+    Nothing is applied: the policy is a file. Exit code 1: no policy can; 4: not enough data.
+    """
+    from lagbench.core.advice.question import check_question
+    from lagbench.core.advice.search import bounds_only
+    from lagbench.report.advice_page import write_advice
+    from lagbench.results.advice_files import AdviceFolder
+
+    console = Terminal(stderr=as_json)
+    asked = _Asked.of(scenarios or [], observation, policy, settings)
+    question = asked.question(_slos(slo), rival or [])
+    around = question.environment
+    question = replace(
+        question,
+        environment=around if pod_start is None else replace(around, start_up_seconds=pod_start),
+        min_replicas=least,
+        max_replicas=most,
+        kubernetes=kubernetes,
+        budget=candidates,
+        draws=(*(one for one in question.draws if one < seeds), seeds),
+    )
+    check_question(question)
+    advice = asked.lacking(question) or bounds_only(question)
+    if advice.bounds:
+        rows = [(one.title, _of(advice, one.scenario, one.text)) for one in advice.bounds]
+        console.facts("bounds, known without a search", rows)
+        console.print()
+    names = [one.name for one in question.scenarios]
+    files = AdviceFolder.create(names, at=folder, now=datetime.now(UTC))
+    command = f"lagbench {shlex.join(sys.argv[1:])}"
+    if advice.outcome == "advice":
+        advice = _searched(console, question, on, files)
+    write_advice(files, advice, present=asked.present_file, command=command)
+    if prove and advice.pick is not None:
+        advice = _proved(console, asked, advice, pairs, target, target_settings)
+        write_advice(files, advice, present=asked.present_file, command=command)
+    code = _CODES[advice.outcome]
+    pick = [_PROVED[one.verdict] for one in advice.proof if one.role == "pick"]
+    code = max([code, *pick], key=(0, 4, 1).index)
+    if as_json:
+        document = advice.model_dump(mode="json")
+        print_json(document | {"folder": str(files.path), "exit_code": int(code)})
+    else:
+        _print_answer(console, question, advice, files, command)
+    return code
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The scenarios by what was given for each, and the present policy."""
+
+    cells: Mapping[str, Cell]  # by the name or path that was given
+    has_present: bool  # False: nothing is known of it
+    overrides: Mapping[str, str]
+    lacks: Sequence[str] = ()  # why an observation is not enough
+
+    @classmethod
+    def of(
+        cls,
+        scenarios: Sequence[str],
+        observation: str | None,
+        policy: str | None,
+        settings: Sequence[str] | None,
+    ) -> _Asked:
+        """Read them.
+
+        :raises WrongInput: there are none, or both a scenario and an observation.
+        """
+        if bool(scenarios) == (observation is not None):
+            refuse("SCENARIO", " ".join(scenarios) or "none", "one or more, or --observation RUN")
+        given, lacks, is_known = list(scenarios), list[str](), True
+        if observation is not None:
+            path, is_known, lacks = _replay(observation)
+            given = [] if path is None else [str(path)]
+        found = {one: asked_cell(one, policy, None, settings) for one in given}
+        cells = {one: cell for one, (cell, _) in found.items()}
+        own = {cell.policy.where for cell in cells.values()}
+        overrides = next((others for _, others in found.values()), {})
+        return cls(cells, len(own) == 1 and (policy is not None or is_known), overrides, lacks)
+
+    @property
+    def present_file(self) -> bytes | None:
+        """The present policy as it was given."""
+        cell = next(iter(self.cells.values()), None)
+        return Path(cell.policy.where).read_bytes() if cell and self.has_present else None
+
+    def question(self, slos: Sequence[AskedSlo], rivals: Sequence[str]) -> Question:
+        """Return what is asked, without what other options set."""
+        from lagbench.catalog.catalog import load_policy, policy_file
+        from lagbench.core.advice.question import Question
+
+        cells = list(self.cells.values())
+        return Question(
+            scenarios=[cell.scenario for cell in cells],
+            slos=slos,
+            present=cells[0].policy if self.has_present else None,
+            rivals={policy_file(one).stem: load_policy(one) for one in rivals},
+        )
+
+    def lacking(self, question: Question) -> Advice | None:
+        """Return the answer to an observation that is not enough; None: it is."""
+        from lagbench.core.advice.model import Advice
+
+        if not self.lacks:
+            return None
+        slo, *also = question.slos
+        return Advice(
+            outcome="not_enough_data",
+            reasons=tuple(self.lacks),
+            slo=slo,
+            also=tuple(also),
+            scenarios=tuple(one.name for one in question.scenarios),
+            seeds=question.draws[-1],
+            bounds=(),
+        )
+
+
+def _replay(run: str) -> tuple[Path, bool, list[str]]:
+    """Return the scenario of an observation, whether its policy is known, and what it lacks."""
+    from lagbench.adapters.runs.experiment_folder import find
+    from lagbench.core.measures.evidence.observed_group import observation_of
+    from lagbench.results.observed_run import LOAD_FILE, REPLAY_FILE
+
+    folder = find(run)
+    seen = observation_of(folder.read_json(folder.manifest))
+    replay = folder.path / REPLAY_FILE
+    if seen is None or not replay.exists():
+        refuse("--observation", run, "a run of lagbench observe that has ended")
+    lacks = []
+    rows = (folder.path / LOAD_FILE).read_text(encoding="utf-8").split()
+    seconds = float(rows[-1].split(",")[0])
+    if seconds < _LEAST_OBSERVED_SECONDS:
+        least = f"{_LEAST_OBSERVED_SECONDS:g} s, one scale-down window"
+        lacks.append(f"{seconds:,.0f} s were observed, at least {least}: lagbench observe --for")
+    if seen.pod_rate_per_second is None:
+        why = f"the rate of a pod is not known: {seen.pod_rate_source}"
+        lacks.append(f"{why}; lagbench observe --pod-rate states it")
+    return replay, seen.policy is not None, lacks
+
+
+def _slos(given: Sequence[str] | None) -> list[AskedSlo]:
+    from lagbench.core.advice.model import AskedSlo
+    from lagbench.core.simulation.predicted_slos import SIMULATED_SLOS
+
+    found = []
+    for name, limit in slo_limits(given, known=SIMULATED_SLOS).items():
+        if isinstance(limit, bool) or not isinstance(limit, int | float):
+            refuse("--slo", f"{name}={limit}", f"{A_LIMIT}: a number")
+        found.append(AskedSlo(name=name, limit=limit))
+    if not found:
+        refuse("--slo", "none", f"{A_LIMIT}; of {', '.join(SIMULATED_SLOS)}")
+    return found
+
+
+def _searched(console: Terminal, question: Question, on: str, files: AdviceFolder) -> Advice:
+    """Search, with a line of progress, and simulate each line that the pick changes."""
+    from lagbench.core.advice.changes import with_changes
+    from lagbench.core.advice.search import expected_simulations, search
+
+    expected, began = expected_simulations(question), time.monotonic()
+    done, said = 0, 0.0
+    with evaluator(on, files.path / "outcomes", console.say) as run, console.status("") as status:
+
+        def evaluate(jobs: Sequence[Job]) -> Iterator[Outcome]:
+            nonlocal done, said
+            for outcome in run(jobs):
+                done += len(outcome.rows)
+                passed = time.monotonic() - began
+                left = passed / done * max(0, expected - done)
+                text = f"simulated {done:,} of about {expected:,} runs, {left:,.0f} s left"
+                status.update(text)
+                if not console.is_terminal and passed - said >= _LINE_SECONDS:
+                    said = passed
+                    console.say(text)
+                yield outcome
+
+        advice = search(question, evaluate)
+        advice = with_changes(question, advice, evaluate)
+    seconds = round(time.monotonic() - began, 1)
+    effort = advice.searched.model_copy(update={"seconds": seconds})
+    return advice.model_copy(update={"searched": effort})
+
+
+@contextmanager
+def evaluator(on: str, folder: Path, say: Callable[[str], object]) -> Iterator[Evaluate]:
+    """Provide what runs the jobs: processes here, or Spark."""
+    from lagbench.adapters.process.simulation_pool import simulation_pool
+
+    with simulation_pool() as pool:
+        if on == "pool":
+            yield pool
+            return
+        from lagbench.embedded.spark_search import HERE, SparkSearch
+
+        yield SparkSearch(HERE if on == "spark" else on, folder, pool, say)
+
+
+def _proved(
+    console: Terminal,
+    asked: _Asked,
+    advice: Advice,
+    pairs: int,
+    target: str,
+    target_settings: Path | None,
+) -> Advice:
+    from lagbench.cli.prove import prove
+
+    return prove(
+        console,
+        advice,
+        {cell.scenario.name: given for given, cell in asked.cells.items()},
+        overrides=asked.overrides,
+        pairs=pairs,
+        target=target,
+        target_settings=target_settings,
+    )
+
+
+def _print_answer(
+    console: Terminal, question: Question, advice: Advice, files: AdviceFolder, command: str
+) -> None:
+    """Print the answer in a dozen lines."""
+    from lagbench.results.advice_files import again, headline, named, numbers, proof_text
+
+    style = {"advice": "green", "no_policy": "red"}.get(advice.outcome, "yellow")
+    console.say(headline(advice), style=f"bold {style}")
+    for reason in advice.reasons:
+        console.say(f"  {reason}")
+    pick = advice.pick
+    if pick is not None:
+        heads = ("", "policy", advice.slo.slo.title, "real run, 90 %", "pod-minutes", "flips")
+        rows = [
+            (f"{'✓' if one.holds else '✗'} {title}", one.name, *numbers(advice, one))
+            for title, one in named(advice)
+        ]
+        console.table(heads, rows, right=heads[2:])
+    console.facts("", _facts(question, advice, files))
+    if pick is not None:
+        first, more = question.scenarios[0].name, proof_text(advice)
+        shown = shlex.quote(str(files.policy))
+        steps = [f"lagbench policy check {shown}"]
+        if not advice.proof:
+            steps.append(again(command, "--prove"))
+        console.say(f"{more} Next{'' if advice.proof else f', to rehearse it on {first}'}:")
+        for step in steps:
+            console.say(f"  {step}")
+
+
+def _facts(question: Question, advice: Advice, files: AdviceFolder) -> Iterator[tuple[str, str]]:
+    if advice.margin is not None:
+        yield "margin", advice.margin.text
+    error = question.error_of(advice.slo.name)
+    if error is not None and advice.pick is not None:
+        scale, unit = (100, "%") if error.is_relative else (1, advice.slo.slo.unit)
+        low, middle, high = (f"{scale * one:+.1f}" for one in (error.p05, error.median, error.p95))
+        shown = f"real minus simulated {middle} {unit} (90 %: {low} to {high}), {error.runs} runs"
+        yield "model error", shown
+    if advice.importance:
+        most = [f"{one.knob} {one.share:.0%}" for one in advice.importance[:_SHOWN_KNOBS]]
+        yield f"decides {advice.slo.slo.title}", ", ".join(most)
+    for one in advice.dropped[:_SHOWN_DROPPED]:
+        yield "dropped", f"{one.candidate}: {one.reason}"
+    if len(advice.dropped) > _SHOWN_DROPPED:
+        yield "", f"and {len(advice.dropped) - _SHOWN_DROPPED} more"
+    if advice.left_out:
+        yield "left out", ", ".join(advice.left_out)
+    found = advice.searched
+    if found.candidates:
+        seconds = "" if found.seconds is None else f" in {found.seconds:,.0f} s"
+        yield "searched", f"{found.candidates:,} policies, {found.simulations:,} runs{seconds}"
+    yield "page", str(files.page)
+    if advice.pick is not None:
+        yield "policy", str(files.policy)
+
+
+def _of(advice: Advice, scenario: str, text: str) -> str:
+    return text if len(advice.scenarios) == 1 else f"{scenario}: {text}"
