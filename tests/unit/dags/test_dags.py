@@ -24,8 +24,8 @@ from lagbench.catalog.experiments import load_experiment
 from lagbench.core.cluster.lease import AROUND_THE_LOAD_SECONDS, TRIES
 from lagbench.core.compare.experiment import draw_schedule
 from lagbench.core.scenario.actions import LONGEST_SESSION_SECONDS
-from lagbench.project import PROJECT_ROOT
 from lagbench.orchestrator.sealed_conf import read_sealed
+from lagbench.project import PROJECT_ROOT
 from lagbench_airflow import bench_life, experiment_runs
 from lagbench_airflow.operators.rebalance_count_check import RebalanceCountCheckOperator
 from lagbench_airflow.run_lookup import NIGHTLY_DAG, REHEARSAL_PREFIX, RETRY_MARK
