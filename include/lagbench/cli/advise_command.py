@@ -86,7 +86,11 @@ def advise(
     candidates: Annotated[int, typer.Option(min=1, help="Policies to simulate.")] = 10_000,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Draws of the last stage.")] = 60,
     on: Annotated[
-        str, typer.Option(metavar="WHERE", help="pool, spark, local[N] or spark://HOST:PORT.")
+        str,
+        typer.Option(
+            metavar="WHERE",
+            help="pool; or Spark, from 100,000 candidates on: spark, local[N], spark://HOST:PORT.",
+        ),
     ] = "pool",
     folder: Annotated[
         Path | None, typer.Option(help="For the files; default: a new one in runs/_advice.")
@@ -94,7 +98,7 @@ def advise(
     prove: Annotated[
         bool, typer.Option("--prove", help="Rehearse pick, runner-up and present policy.")
     ] = False,
-    pairs: Annotated[int, typer.Option(min=1, help="With --prove: rehearsals of each.")] = 2,
+    pairs: Annotated[int, typer.Option(help="With --prove: of each: 2, 6, 8 or 12.")] = 2,
     target: TargetOption = "embedded",
     target_settings: TargetSettingsOption = None,
     settings: SettingsOption = None,
@@ -104,6 +108,7 @@ def advise(
 
     Nothing is applied: the policy is a file. Exit code 1: no policy can; 4: not enough data.
     """
+    from lagbench.cli.prove import require_provable
     from lagbench.core.advice.question import check_question
     from lagbench.core.advice.search import bounds_only
     from lagbench.report.advice_page import write_advice
@@ -123,6 +128,8 @@ def advise(
         draws=(*(one for one in question.draws if one < seeds), seeds),
     )
     check_question(question)
+    if prove:
+        require_provable(pairs, target, target_settings)
     advice = asked.lacking(question) or bounds_only(question)
     if advice.bounds:
         console.say("bounds, known without a search", style="bold")
@@ -133,7 +140,7 @@ def advise(
     files = AdviceFolder.create(names, at=folder, now=datetime.now(UTC))
     command = f"lagbench {shlex.join(sys.argv[1:])}"
     if advice.outcome == "advice":
-        advice = _searched(console, question, on, files)
+        advice = _searched(console, question, on)
     write_advice(files, advice, present=asked.present_file, command=command)
     if prove and advice.pick is not None:
         advice = _proved(console, asked, advice, pairs, target, target_settings)
@@ -256,14 +263,14 @@ def _slos(given: Sequence[str] | None) -> list[AskedSlo]:
     return found
 
 
-def _searched(console: Terminal, question: Question, on: str, files: AdviceFolder) -> Advice:
+def _searched(console: Terminal, question: Question, on: str) -> Advice:
     """Search, with a line of progress, and simulate each line that the pick changes."""
     from lagbench.core.advice.changes import with_changes
     from lagbench.core.advice.search import expected_simulations, search
 
     expected, began = expected_simulations(question), time.monotonic()
     done, said = 0, 0.0
-    with evaluator(on, files.path / "outcomes", console.say) as run, console.status("") as status:
+    with evaluator(on, console.say) as run, console.status("") as status:
 
         def evaluate(jobs: Sequence[Job]) -> Iterator[Outcome]:
             nonlocal done, said
@@ -286,8 +293,8 @@ def _searched(console: Terminal, question: Question, on: str, files: AdviceFolde
 
 
 @contextmanager
-def evaluator(on: str, folder: Path, say: Callable[[str], object]) -> Iterator[Evaluate]:
-    """Provide what runs the jobs: processes here, or Spark."""
+def evaluator(on: str, say: Callable[[str], object]) -> Iterator[Evaluate]:
+    """Provide what runs the jobs: processes here, or Spark, whose outcomes are kept."""
     from lagbench.adapters.process.simulation_pool import simulation_pool
 
     with simulation_pool() as pool:
@@ -295,8 +302,9 @@ def evaluator(on: str, folder: Path, say: Callable[[str], object]) -> Iterator[E
             yield pool
             return
         from lagbench.embedded.spark_search import HERE, SparkSearch
+        from lagbench.project import state_dir
 
-        yield SparkSearch(HERE if on == "spark" else on, folder, pool, say)
+        yield SparkSearch(HERE if on == "spark" else on, state_dir() / "outcomes", pool, say)
 
 
 def _proved(
