@@ -60,7 +60,7 @@ class SparkSearch:
         """Reject a master that cannot work, before anything starts."""
         if place_of("advise", self.master) is SparkPlace.KUBERNETES:
             allowed = "local[N] or spark://HOST:PORT: the driver runs here"
-            raise WrongInput(where="advise", field="--master", value=self.master, allowed=allowed)
+            raise WrongInput(where="advise", field="--on", value=self.master, allowed=allowed)
 
     def __call__(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
         """Yield the outcome of each job, in the order of the jobs.
