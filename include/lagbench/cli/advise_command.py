@@ -132,9 +132,10 @@ def advise(
         require_provable(pairs, target, target_settings)
     advice = asked.lacking(question) or bounds_only(question)
     if advice.bounds:
-        rows = [(one.title, _of(advice, one.scenario, one.text)) for one in advice.bounds]
-        console.facts("bounds, known without a search", rows)
-        console.print()
+        console.say("bounds, known without a search", style="bold")
+        for one in advice.bounds:
+            where = f"{one.scenario}: " if len(advice.scenarios) > 1 else ""
+            console.say(f"  {where}{one.title}: {one.text}")
     names = [one.name for one in question.scenarios]
     files = AdviceFolder.create(names, at=folder, now=datetime.now(UTC))
     command = f"lagbench {shlex.join(sys.argv[1:])}"
@@ -383,6 +384,3 @@ def _facts(question: Question, advice: Advice, files: AdviceFolder) -> Iterator[
     if advice.pick is not None:
         yield "policy", str(files.policy)
 
-
-def _of(advice: Advice, scenario: str, text: str) -> str:
-    return text if len(advice.scenarios) == 1 else f"{scenario}: {text}"

@@ -13,6 +13,7 @@ import typer
 from rich.text import Text
 
 from lagbench import __version__
+from lagbench.cli.advise_command import advise
 from lagbench.cli.bench_commands import doctor, down, status, ui, up
 from lagbench.cli.cell_commands import account, baseline, report, show, watch
 from lagbench.cli.compare_command import compare
@@ -43,7 +44,7 @@ app = typer.Typer(
 )
 _BEFORE: tuple[Any, ...] = (
     *(up, down, status, doctor, ui, run, watch),
-    *(scenarios, policies, new, plan, simulate, experiment),
+    *(scenarios, policies, new, plan, simulate, advise, experiment),
 )
 _AFTER: tuple[Any, ...] = (explain, observe, show, compare, history, account, report, baseline)
 for verb in _BEFORE:

@@ -77,8 +77,9 @@ class AdviceFolder:
             head = f"# lagbench advise: {advice.slo.slo.title} {advice.slo.slo.threshold}\n"
             texts[self.policy] = (head + written(new)).encode()
             if old is not None and present is not None:
-                texts[self.difference] = _difference(old, new).encode()
                 texts[self.revert] = present
+                if difference := _difference(old, new):
+                    texts[self.difference] = difference.encode()
         for path in (self.policy, self.difference, self.revert):
             if path not in texts:
                 path.unlink(missing_ok=True)
@@ -141,6 +142,8 @@ def headline(advice: Advice) -> str:
     if pick is None:
         return f"No policy can hold {asked}."
     cost = f"{pick.pod_minutes:,.1f} pod-minutes"
+    if pick.family == "present":
+        return f"Keep the present policy: it holds {asked} with {cost}."
     if present is None or not present.pod_minutes or pick.pod_minutes is None:
         return f"{pick.name} holds {asked} with {cost}."
     share = 1 - pick.pod_minutes / present.pod_minutes

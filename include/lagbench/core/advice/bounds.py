@@ -94,7 +94,7 @@ def _of_every_pod(
         if slo.name == "drain_seconds" and not plan.spikes:
             continue
         error = question.error_of(slo.name)
-        low = least if error is None or least is None else error.interval(least, least)[0]
+        low = least if error is None or least is None else error.interval(least)[0]
         # With fewer pods than partitions it matters which pod shares the hottest one: no proof.
         is_every = plan.max_replicas >= scenario.partitions
         is_broken = is_every and (low is None or low > slo.limit)

@@ -18,7 +18,11 @@ from lagbench.core.advice.job import digest
 from lagbench.core.advice.manifest import Rules, Skeleton
 from lagbench.core.advice.model import Family, Knob
 from lagbench.core.advice.question import Question
-from lagbench.core.hpa.controller_flags import KUBERNETES_ANNOTATION, has_gate
+from lagbench.core.hpa.controller_flags import (
+    KUBERNETES_ANNOTATION,
+    KUBERNETES_VERSIONS,
+    has_gate,
+)
 from lagbench.core.policy.policy_limits import LAG_THRESHOLD_ANNOTATION
 from lagbench.core.policy.stream_windows import WINDOWS_ANNOTATION
 from lagbench.core.scenario.offered_load import load_spikes, offered_load
@@ -42,12 +46,12 @@ _DOWN = (
 _TOLERANCES_UP = (None, 0.0, 0.05, 0.2)
 _TOLERANCES_DOWN = (None, 0.0, 0.2, 0.4)
 _SUSTAIN = (0, 5, 15, 30, 60, 120)
-_SAMPLING = (2, 5, 10)
+_SAMPLING = (5, 10)
 _LEADS = (15, 30, 60, 120)
 _RANGES = (15, 30, 60)
 _MOST_WINDOWS = 6
-_SHARES: Mapping[Family, float] = {"lag": 0.55, "lag-scaler": 0.2, "backlog-slo": 0.15, "cron": 0.1}
-"""Of the budget; what a family cannot use goes to ``lag``."""
+_SHARES: Mapping[Family, float] = {"lag-scaler": 0.15, "backlog-slo": 0.1, "cron": 0.1}
+"""Of the budget, by how long a simulation takes, too; the rest goes to ``lag``."""
 _MINUTE = 60
 
 
@@ -145,12 +149,21 @@ class Space:
         """Whether Kubernetes reads a tolerance in ``behavior``."""
         return has_gate("HPAConfigurableTolerance", self.question.version)
 
+    @property
+    def _version(self) -> dict[str, str]:
+        """Return the annotation with which a bench follows the version; none for the oldest."""
+        version = self.question.version
+        return {} if version == KUBERNETES_VERSIONS[0] else {KUBERNETES_ANNOTATION: version}
+
     def fixed(self, pods: int) -> Draft:
         """Return the policy that has ``pods`` at any time."""
         trigger = self.skeleton.kafka(self.thresholds[0])
         rules = Rules((), None)
-        manifest = self.skeleton.scaled_object((pods, pods), [trigger], (rules, rules), {})
-        return Draft(f"fixed-{pods}", "fixed", manifest, {"minReplicaCount": pods})
+        manifest = self.skeleton.scaled_object(
+            (pods, pods), [trigger], (rules, rules), self._version
+        )
+        knobs = {"minReplicaCount": pods, "maxReplicaCount": pods}
+        return Draft(f"fixed-{pods}", "fixed", manifest, knobs)
 
     def drafts(self) -> list[Draft]:
         """Return the candidates, at most as many as the budget; those of a fixed number first.
@@ -161,12 +174,9 @@ class Space:
         found = [self.fixed(pods) for pods in fixed][-max(2, self.question.budget // 100) :]
         seen = {digest(one.manifest) for one in found}
         left = self.question.budget - len(found)
-        quotas = {family: round(left * share) for family, share in _SHARES.items()}
-        for family in ("lag-scaler", "backlog-slo", "cron", "lag"):
-            quota = left if family == "lag" else quotas[family]
-            of_family = list(self._of_family(family, quota, seen))
-            left -= len(of_family)
-            found += of_family
+        for family, share in _SHARES.items():
+            found += self._of_family(family, round(left * share), seen)
+        found += self._of_family("lag", self.question.budget - len(found), seen)
         return found
 
     def _of_family(self, family: Family, quota: int, seen: set[str]) -> Iterator[Draft]:
@@ -258,8 +268,7 @@ class Space:
             rule["syncOnStep"] = "true"
             shown["syncOnStep"] = True
         trigger = self.skeleton.external(chosen["threshold"], rule, is_push=chosen["push"])
-        is_new = bool(chosen["push"])
-        return self._draft("lag-scaler", chosen, [trigger], shown, needs_version=is_new)
+        return self._draft("lag-scaler", chosen, [trigger], shown)
 
     def _cron(self, chosen: Mapping[str, Any]) -> Draft:
         windows, pods = chosen["windows"], chosen["pods"]
@@ -298,8 +307,6 @@ class Space:
         triggers: Sequence[Mapping[str, Any]],
         more: Mapping[str, Knob],
         annotations: Mapping[str, str] | None = None,
-        *,
-        needs_version: bool = False,
     ) -> Draft:
         floor_, top = chosen["floor"], max(chosen["ceiling"], chosen["floor"], 1)
         if family == "cron":
@@ -307,9 +314,7 @@ class Space:
             top = max(top, chosen["pods"])
         up = Rules(chosen["up"], chosen["up_window"], chosen["up_tolerance"])
         down = Rules(chosen["down"], chosen["down_window"], chosen["down_tolerance"])
-        notes = dict(annotations or {})
-        if needs_version or up.tolerance is not None or down.tolerance is not None:
-            notes[KUBERNETES_ANNOTATION] = self.question.version
+        notes = {**(annotations or {}), **self._version}
         knobs: dict[str, Knob] = {
             "lagThreshold": chosen["threshold"],
             "minReplicaCount": floor_,

@@ -7,7 +7,7 @@ present policy would call a backlog drained, so the candidates have none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
@@ -43,23 +43,25 @@ class Judge:
             found[:, number] = [_value(slo, row, place.scenario, limits) for row in rows]
         return found
 
-    def real_range(self, slo: AskedSlo, low: float, high: float) -> tuple[float, float] | None:
-        """Return where 90 % of real runs are; None: no residual is known, or it is infinite."""
-        error = self.question.error_of(slo.name)
-        return None if error is None or high == inf else error.interval(low, high)
+    def real_range(self, slo: AskedSlo, values: Iterable[float]) -> tuple[float, float] | None:
+        """Return where 90 % of real runs are; None: no residual is known, or a value is infinite.
+
+        :param values: simulated, and equally likely.
+        """
+        error, every = self.question.error_of(slo.name), list(values)
+        return None if error is None or max(every) == inf else error.interval(*every)
 
     def holds(self, values: Reals) -> bool:
         """Return whether each SLO holds with every draw, with the margin of its residuals."""
         for slo, column in zip(self.question.slos, values.T, strict=True):
-            low, high = float(column.min()), float(column.max())
-            real = self.real_range(slo, low, high)
-            if max(high, high if real is None else real[1]) > slo.limit:
+            real = self.real_range(slo, column)
+            if max(column.max(), 0.0 if real is None else real[1]) > slo.limit:
                 return False
         return True
 
     def margin(self, slo: AskedSlo) -> float:
         """Return by how much a real run at the limit may be above the simulation of it."""
-        real = self.real_range(slo, slo.limit, slo.limit)
+        real = self.real_range(slo, [slo.limit])
         return 0.0 if real is None else max(0.0, real[1] - slo.limit)
 
     def result(self, rows: Sequence[Row], place: Place, limits: PolicyLimits) -> ScenarioResult:
@@ -71,7 +73,7 @@ class Judge:
             scenario=place.scenario.name,
             draws=len(rows),
             slo_value=_spread(first),
-            real_range=self.real_range(axis, float(values[:, 0].min()), float(values[:, 0].max())),
+            real_range=self.real_range(axis, values[:, 0].tolist()),
             pod_minutes=measures[COST],
             flips=measures["flips"],
             measures=measures,

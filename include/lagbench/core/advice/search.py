@@ -248,13 +248,11 @@ def _margin(judge: Judge, question: Question, pick: Candidate) -> Margin:
     if error is None:
         text = "no residuals are known: as simulated"
         return Margin(slo=slo.name, value=None, text=text, runs=0)
-    tops = [one.slo_value.high for one in pick.results if one.slo_value.high is not None]
-    most = max(tops, default=0.0)
-    real = judge.real_range(slo, most, most)
-    added = 0.0 if real is None else real[1] - most
+    added = judge.margin(slo)
+    shown = [f"{slo.text(one.real_range[1])}" for one in pick.results if one.real_range]
     text = (
-        f"simulated at most {slo.text(most)}; by {error.runs} runs a real one stays below "
-        f"{slo.text(most + added)} in 95 of 100"
+        f"{error.runs} runs: a real one is up to {slo.text(added)} above the simulation of it in "
+        f"95 of 100; the pick stays below {' and '.join(shown)}"
     )
     return Margin(slo=slo.name, value=added, text=text, runs=error.runs)
 

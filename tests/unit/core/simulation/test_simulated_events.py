@@ -12,6 +12,7 @@ import yaml
 
 from lagbench.catalog.catalog import Cell, checked_cell, load_policy, load_scenario
 from lagbench.core.hpa.controller_flags import KUBERNETES_ANNOTATION
+from lagbench.core.keda.triggers.trigger_parameters import SampledLag
 from lagbench.core.policy.policy import Policy, check_policy
 from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.simulation.backlog import Traffic
