@@ -51,7 +51,7 @@ def test_the_form_as_it_is_can_be_answered(allowed: Path) -> None:
         ("slo", {"slo": "time_lag_p99_seconds=fast"}),
         ("--slo", {"slo": "lost=0"}),  # that no simulation judges
         ("--slo", {"slo": "\n"}),
-        ("--budget", {"candidates": 1}),
+        ("--candidates", {"candidates": 1}),
         ("scenario", {"scenario": "hallo"}),
         ("scenario", {"scenario": "/etc/passwd"}),
         ("policy", {"policy": "ALLOWED/out/policy.yaml"}),
