@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from lagbench.adapters.process.simulation_pool import simulation_pool
-from lagbench.report.advice_page import write_advice
-
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.catalog.catalog import Cell, checked_cell, parse_settings
 from lagbench.catalog.catalog_files import from_any_folder, resolved
@@ -23,6 +21,7 @@ from lagbench.core.policy.policy import require_kubernetes
 from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.simulation.prediction import AROUND_SECONDS
 from lagbench.errors import WrongInput
+from lagbench.report.advice_page import write_advice
 from lagbench.results.advice_files import AdviceFolder, headline
 from lagbench.results.executions import read_progress, start_execution, target_label
 from lagbench.results.proof import PROOF_PAIRS, Proof

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -133,8 +133,9 @@ def advise(
         from lagbench.embedded.spark_search import master_of
 
         master = master_of(on)
+    place: dict[str, Any] = {"target": target, "target_settings": target_settings}
     if prove:
-        require_provable(pairs, target, target_settings)
+        require_provable(pairs, **place)
     advice = asked.lacking(question) or bounds_only(question)
     if advice.bounds:
         console.say("bounds, known without a search", style="bold")
@@ -148,7 +149,7 @@ def advise(
         advice = _searched(console, question, master)
     write_advice(files, advice, present=asked.present_file, command=command)
     if prove and advice.pick is not None:
-        advice = _proved(console, asked, advice, pairs, target, target_settings)
+        advice = _proved(console, asked, advice, pairs=pairs, **place)
         write_advice(files, advice, present=asked.present_file, command=command)
     code = _CODES[advice.outcome]
     pick = [_PROVED[one.verdict] for one in advice.proof if one.role == "pick"]
@@ -182,17 +183,20 @@ class _Asked:
 
         :raises WrongInput: there are none, or both a scenario and an observation.
         """
+        from lagbench.catalog.catalog import parse_settings
+
         if bool(scenarios) == (observation is not None):
             refuse("SCENARIO", " ".join(scenarios) or "none", "one or more, or --observation RUN")
         given, lacks, is_known = list(scenarios), list[str](), True
         if observation is not None:
             path, is_known, lacks = _replay(observation)
-            given = [] if path is None else [str(path)]
-        found = {one: asked_cell(one, policy, None, settings) for one in given}
-        cells = {one: cell for one, (cell, _) in found.items()}
+            given = [str(path)]
+        # The search is at the full rates; what it finds is rehearsed at the scale that was asked.
+        whole = [*(settings or ()), "rate_scale=1"]
+        cells = {one: asked_cell(one, policy, None, whole)[0] for one in given}
         own = {cell.policy.where for cell in cells.values()}
-        overrides = next((others for _, others in found.values()), {})
-        return cls(cells, len(own) == 1 and (policy is not None or is_known), overrides, lacks)
+        has_present = len(own) == 1 and (policy is not None or is_known)
+        return cls(cells, has_present, parse_settings(settings or ()), lacks)
 
     @property
     def present_file(self) -> bytes | None:
@@ -234,14 +238,12 @@ class _Asked:
 def _replay(run: str) -> tuple[Path, bool, list[str]]:
     """Return the scenario of an observation, whether its policy is known, and what it lacks."""
     from lagbench.adapters.runs.experiment_folder import find
-    from lagbench.core.measures.evidence.observed_group import observation_of
-    from lagbench.results.observed_run import LOAD_FILE, REPLAY_FILE
+    from lagbench.core.measures.evidence.observed_group import OBSERVED_FIELD, Observation
+    from lagbench.results.observed_run import LOAD_FILE, scenario_of_observation
 
     folder = find(run)
-    seen = observation_of(folder.read_json(folder.manifest))
-    replay = folder.path / REPLAY_FILE
-    if seen is None or not replay.exists():
-        refuse("--observation", run, "a run of lagbench observe that has ended")
+    replay = scenario_of_observation(folder)
+    seen = Observation(**folder.read_json(folder.manifest)[OBSERVED_FIELD])
     lacks = []
     rows = (folder.path / LOAD_FILE).read_text(encoding="utf-8").split()
     seconds = float(rows[-1].split(",")[0])
@@ -316,6 +318,7 @@ def _proved(
     console: Terminal,
     asked: _Asked,
     advice: Advice,
+    *,
     pairs: int,
     target: str,
     target_settings: Path | None,
@@ -388,4 +391,3 @@ def _facts(question: Question, advice: Advice, files: AdviceFolder) -> Iterator[
     yield "page", str(files.page)
     if advice.pick is not None:
         yield "policy", str(files.policy)
-

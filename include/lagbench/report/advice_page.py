@@ -13,7 +13,7 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.advice.model import Advice, Candidate
 from lagbench.core.measures.measures import NAMED
 from lagbench.report.page import asset, content_security_policy, environment
-from lagbench.results.advice_files import AdviceFolder, again, headline, named, numbers
+from lagbench.results.advice_files import AdviceFolder, again, headline, named, numbers, short_field
 
 _WIDTH, _HEIGHT = 1080, 430
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 24, 18, 44
@@ -44,7 +44,9 @@ def write_advice(
 
 def render(folder: AdviceFolder, advice: Advice, command: str) -> str:
     """Return the page's HTML."""
-    script = "\n".join([*(asset(f"scripts/{one}.js").strip() for one in ("theme", "tables")), _START])
+    script = "\n".join(
+        [*(asset(f"scripts/{one}.js").strip() for one in ("theme", "tables")), _START]
+    )
     names = ("theme", "page", "charts", "advice", "print")
     style = "\n".join(asset(f"styles/{one}.css").strip() for one in names)
     shown = _shown(advice)
@@ -59,6 +61,7 @@ def render(folder: AdviceFolder, advice: Advice, command: str) -> str:
             chart=_chart(advice) if advice.front else None,
             robust=_robust(advice),
             named=NAMED,
+            short_field=short_field,
             difference=folder.difference.read_text() if folder.difference.exists() else "",
             policy=folder.policy.read_text() if folder.policy.exists() else "",
             command=command,
