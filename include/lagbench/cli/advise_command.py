@@ -128,6 +128,11 @@ def advise(
         draws=(*(one for one in question.draws if one < seeds), seeds),
     )
     check_question(question)
+    master = None
+    if on != "pool":
+        from lagbench.embedded.spark_search import master_of
+
+        master = master_of(on)
     place: dict[str, Any] = {"target": target, "target_settings": target_settings}
     if prove:
         require_provable(pairs, **place)
@@ -141,7 +146,7 @@ def advise(
     files = AdviceFolder.create(names, at=folder, now=datetime.now(UTC))
     command = f"lagbench {shlex.join(sys.argv[1:])}"
     if advice.outcome == "advice":
-        advice = _searched(console, question, on)
+        advice = _searched(console, question, master)
     write_advice(files, advice, present=asked.present_file, command=command)
     if prove and advice.pick is not None:
         advice = _proved(console, asked, advice, pairs=pairs, **place)
@@ -265,14 +270,14 @@ def _slos(given: Sequence[str] | None) -> list[AskedSlo]:
     return found
 
 
-def _searched(console: Terminal, question: Question, on: str) -> Advice:
+def _searched(console: Terminal, question: Question, master: str | None) -> Advice:
     """Search, with a line of progress, and simulate each line that the pick changes."""
     from lagbench.core.advice.changes import with_changes
     from lagbench.core.advice.search import expected_simulations, search
 
     expected, began = expected_simulations(question), time.monotonic()
     done, said = 0, 0.0
-    with evaluator(on, console.say) as run, console.status("") as status:
+    with evaluator(master, console.say) as run, console.status("") as status:
 
         def evaluate(jobs: Sequence[Job]) -> Iterator[Outcome]:
             nonlocal done, said
@@ -295,18 +300,18 @@ def _searched(console: Terminal, question: Question, on: str) -> Advice:
 
 
 @contextmanager
-def evaluator(on: str, say: Callable[[str], object]) -> Iterator[Evaluate]:
+def evaluator(master: str | None, say: Callable[[str], object]) -> Iterator[Evaluate]:
     """Provide what runs the jobs: processes here, or Spark, whose outcomes are kept."""
     from lagbench.adapters.process.simulation_pool import simulation_pool
 
     with simulation_pool() as pool:
-        if on == "pool":
+        if master is None:
             yield pool
             return
-        from lagbench.embedded.spark_search import HERE, SparkSearch
+        from lagbench.embedded.spark_search import SparkSearch
         from lagbench.project import state_dir
 
-        yield SparkSearch(HERE if on == "spark" else on, state_dir() / "outcomes", pool, say)
+        yield SparkSearch(master, state_dir() / "outcomes", pool, say)
 
 
 def _proved(

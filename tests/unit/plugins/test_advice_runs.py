@@ -7,10 +7,15 @@ from typing import Any
 
 import pytest
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
+from tests.fakes.advices import advice
 
+from lagbench.adapters.runs.experiment_folder import ExperimentFolder
 from lagbench.core.scenario.conf_limits import FOLDERS_VARIABLE
 from lagbench.errors import WrongInput
-from lagbench_airflow.advice_runs import require_valid
+from lagbench.results.advice_files import AdviceFolder
+from lagbench.results.executions import read_progress
+from lagbench_airflow import advice_runs
+from lagbench_airflow.advice_runs import keep_proof, record_proof, require_valid, write_policy
 from lagbench_airflow.params import advice_params
 
 
@@ -46,7 +51,7 @@ def test_the_form_as_it_is_can_be_answered(allowed: Path) -> None:
         ("slo", {"slo": "time_lag_p99_seconds=fast"}),
         ("--slo", {"slo": "lost=0"}),  # that no simulation judges
         ("--slo", {"slo": "\n"}),
-        ("--budget", {"candidates": 1}),
+        ("--candidates", {"candidates": 1}),
         ("scenario", {"scenario": "hallo"}),
         ("scenario", {"scenario": "/etc/passwd"}),
         ("policy", {"policy": "ALLOWED/out/policy.yaml"}),
@@ -72,3 +77,41 @@ def test_wrong_input_ends_the_run_at_once(
         require_valid(conf(**given), has_people=has_people)
 
     assert refused.value.field == field
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the folder of an advice on quick_spike."""
+    monkeypatch.setattr(advice_runs.target, "target_name", lambda: "embedded")
+    files = AdviceFolder(tmp_path / "advice")
+    files.path.mkdir()
+    files.write(advice(), present=b"of the user", command="lagbench advise quick_spike")
+    return str(files.path)
+
+
+def test_a_proof_that_was_stopped_goes_on(folder: str) -> None:
+    """Its order is recorded once; each run has a conf, and the places left over have none."""
+    order = record_proof(folder, conf(), most=6)
+
+    assert record_proof(folder, conf(), most=6) == order
+    runs = read_progress(ExperimentFolder(Path(order["folder"]))).schedule.runs
+    assert order["keys"] == [*(run.key for run in runs), "", ""]
+    assert [bool(one) for one in order["confs"]] == [True] * 4 + [False] * 2
+    first = order["confs"][0]
+    assert first["overrides"]["slos.reaction_seconds"] == "20.0"
+    assert Path(first["policy"]).is_file()
+    kept = keep_proof(folder, conf())
+    assert [one.verdict for one in AdviceFolder(Path(folder)).read().proof] == ["undetermined"] * 2
+    assert "undetermined" in kept["summary"]
+
+
+def test_a_policy_is_written_once_and_over_nothing(folder: str, allowed: Path) -> None:
+    """Beside the advice, or as the new file that was asked for; again if the task is cleared."""
+    beside = Path(write_policy(folder, conf()))
+    assert beside.parent == Path(folder)
+    assert "kind: ScaledObject" in beside.read_text()
+    asked = conf(write_to=str(allowed / "new.yaml"))
+    for _ in range(2):
+        assert Path(write_policy(folder, asked)).read_text() == beside.read_text()
+    with pytest.raises(WrongInput):
+        write_policy(folder, conf(write_to=str(allowed / "there.yaml")))
