@@ -27,6 +27,7 @@ from lagbench.cli.policy_command import policy
 from lagbench.cli.run_command import run
 from lagbench.cli.simulate_command import simulate
 from lagbench.cli.terminal import Terminal
+from lagbench.cli.trace_commands import trace
 from lagbench.errors import ExitCode, LagbenchError, WrongInput
 from lagbench.printed_commands import CALLED_AS, called_as, command_name, wrapped
 from pod_program.shown import printable
@@ -49,6 +50,7 @@ _AFTER: tuple[Any, ...] = (explain, observe, show, compare, history, account, re
 for verb in _BEFORE:
     app.command()(verb)
 app.add_typer(policy)
+app.add_typer(trace)
 for verb in _AFTER:
     app.command()(verb)
 
