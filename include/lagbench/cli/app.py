@@ -14,6 +14,7 @@ from rich.text import Text
 
 from lagbench import __version__
 from lagbench.cli.bench_commands import doctor, down, status, ui, up
+from lagbench.cli.calibrate_command import calibrate
 from lagbench.cli.cell_commands import account, baseline, report, show, watch
 from lagbench.cli.compare_command import compare
 from lagbench.cli.discover_commands import new, policies, scenarios
@@ -46,7 +47,10 @@ _BEFORE: tuple[Any, ...] = (
     *(up, down, status, doctor, ui, run, watch),
     *(scenarios, policies, new, plan, simulate, experiment),
 )
-_AFTER: tuple[Any, ...] = (explain, observe, show, compare, history, account, report, baseline)
+_AFTER: tuple[Any, ...] = (
+    *(explain, observe, calibrate, show, compare, history),
+    *(account, report, baseline),
+)
 for verb in _BEFORE:
     app.command()(verb)
 app.add_typer(policy)
