@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -86,7 +86,11 @@ def advise(
     candidates: Annotated[int, typer.Option(min=1, help="Policies to simulate.")] = 10_000,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Draws of the last stage.")] = 60,
     on: Annotated[
-        str, typer.Option(metavar="WHERE", help="pool, spark, local[N] or spark://HOST:PORT.")
+        str,
+        typer.Option(
+            metavar="WHERE",
+            help="pool; or Spark, from 100,000 candidates on: spark, local[N], spark://HOST:PORT.",
+        ),
     ] = "pool",
     folder: Annotated[
         Path | None, typer.Option(help="For the files; default: a new one in runs/_advice.")
@@ -94,7 +98,7 @@ def advise(
     prove: Annotated[
         bool, typer.Option("--prove", help="Rehearse pick, runner-up and present policy.")
     ] = False,
-    pairs: Annotated[int, typer.Option(min=1, help="With --prove: rehearsals of each.")] = 2,
+    pairs: Annotated[int, typer.Option(help="With --prove: of each: 2, 6, 8 or 12.")] = 2,
     target: TargetOption = "embedded",
     target_settings: TargetSettingsOption = None,
     settings: SettingsOption = None,
@@ -104,6 +108,7 @@ def advise(
 
     Nothing is applied: the policy is a file. Exit code 1: no policy can; 4: not enough data.
     """
+    from lagbench.cli.prove import require_provable
     from lagbench.core.advice.question import check_question
     from lagbench.core.advice.search import bounds_only
     from lagbench.report.advice_page import write_advice
@@ -123,19 +128,28 @@ def advise(
         draws=(*(one for one in question.draws if one < seeds), seeds),
     )
     check_question(question)
+    master = None
+    if on != "pool":
+        from lagbench.embedded.spark_search import master_of
+
+        master = master_of(on)
+    place: dict[str, Any] = {"target": target, "target_settings": target_settings}
+    if prove:
+        require_provable(pairs, **place)
     advice = asked.lacking(question) or bounds_only(question)
     if advice.bounds:
-        rows = [(one.title, _of(advice, one.scenario, one.text)) for one in advice.bounds]
-        console.facts("bounds, known without a search", rows)
-        console.print()
+        console.say("bounds, known without a search", style="bold")
+        for one in advice.bounds:
+            where = f"{one.scenario}: " if len(advice.scenarios) > 1 else ""
+            console.say(f"  {where}{one.title}: {one.text}")
     names = [one.name for one in question.scenarios]
     files = AdviceFolder.create(names, at=folder, now=datetime.now(UTC))
     command = f"lagbench {shlex.join(sys.argv[1:])}"
     if advice.outcome == "advice":
-        advice = _searched(console, question, on, files)
+        advice = _searched(console, question, master)
     write_advice(files, advice, present=asked.present_file, command=command)
     if prove and advice.pick is not None:
-        advice = _proved(console, asked, advice, pairs, target, target_settings)
+        advice = _proved(console, asked, advice, pairs=pairs, **place)
         write_advice(files, advice, present=asked.present_file, command=command)
     code = _CODES[advice.outcome]
     pick = [_PROVED[one.verdict] for one in advice.proof if one.role == "pick"]
@@ -169,17 +183,20 @@ class _Asked:
 
         :raises WrongInput: there are none, or both a scenario and an observation.
         """
+        from lagbench.catalog.catalog import parse_settings
+
         if bool(scenarios) == (observation is not None):
             refuse("SCENARIO", " ".join(scenarios) or "none", "one or more, or --observation RUN")
         given, lacks, is_known = list(scenarios), list[str](), True
         if observation is not None:
             path, is_known, lacks = _replay(observation)
-            given = [] if path is None else [str(path)]
-        found = {one: asked_cell(one, policy, None, settings) for one in given}
-        cells = {one: cell for one, (cell, _) in found.items()}
+            given = [str(path)]
+        # The search is at the full rates; what it finds is rehearsed at the scale that was asked.
+        whole = [*(settings or ()), "rate_scale=1"]
+        cells = {one: asked_cell(one, policy, None, whole)[0] for one in given}
         own = {cell.policy.where for cell in cells.values()}
-        overrides = next((others for _, others in found.values()), {})
-        return cls(cells, len(own) == 1 and (policy is not None or is_known), overrides, lacks)
+        has_present = len(own) == 1 and (policy is not None or is_known)
+        return cls(cells, has_present, parse_settings(settings or ()), lacks)
 
     @property
     def present_file(self) -> bytes | None:
@@ -221,14 +238,12 @@ class _Asked:
 def _replay(run: str) -> tuple[Path, bool, list[str]]:
     """Return the scenario of an observation, whether its policy is known, and what it lacks."""
     from lagbench.adapters.runs.experiment_folder import find
-    from lagbench.core.measures.evidence.observed_group import observation_of
-    from lagbench.results.observed_run import LOAD_FILE, REPLAY_FILE
+    from lagbench.core.measures.evidence.observed_group import OBSERVED_FIELD, Observation
+    from lagbench.results.observed_run import LOAD_FILE, scenario_of_observation
 
     folder = find(run)
-    seen = observation_of(folder.read_json(folder.manifest))
-    replay = folder.path / REPLAY_FILE
-    if seen is None or not replay.exists():
-        refuse("--observation", run, "a run of lagbench observe that has ended")
+    replay = scenario_of_observation(folder)
+    seen = Observation(**folder.read_json(folder.manifest)[OBSERVED_FIELD])
     lacks = []
     rows = (folder.path / LOAD_FILE).read_text(encoding="utf-8").split()
     seconds = float(rows[-1].split(",")[0])
@@ -255,14 +270,14 @@ def _slos(given: Sequence[str] | None) -> list[AskedSlo]:
     return found
 
 
-def _searched(console: Terminal, question: Question, on: str, files: AdviceFolder) -> Advice:
+def _searched(console: Terminal, question: Question, master: str | None) -> Advice:
     """Search, with a line of progress, and simulate each line that the pick changes."""
     from lagbench.core.advice.changes import with_changes
     from lagbench.core.advice.search import expected_simulations, search
 
     expected, began = expected_simulations(question), time.monotonic()
     done, said = 0, 0.0
-    with evaluator(on, files.path / "outcomes", console.say) as run, console.status("") as status:
+    with evaluator(master, console.say) as run, console.status("") as status:
 
         def evaluate(jobs: Sequence[Job]) -> Iterator[Outcome]:
             nonlocal done, said
@@ -285,23 +300,25 @@ def _searched(console: Terminal, question: Question, on: str, files: AdviceFolde
 
 
 @contextmanager
-def evaluator(on: str, folder: Path, say: Callable[[str], object]) -> Iterator[Evaluate]:
-    """Provide what runs the jobs: processes here, or Spark."""
+def evaluator(master: str | None, say: Callable[[str], object]) -> Iterator[Evaluate]:
+    """Provide what runs the jobs: processes here, or Spark, whose outcomes are kept."""
     from lagbench.adapters.process.simulation_pool import simulation_pool
 
     with simulation_pool() as pool:
-        if on == "pool":
+        if master is None:
             yield pool
             return
-        from lagbench.embedded.spark_search import HERE, SparkSearch
+        from lagbench.embedded.spark_search import SparkSearch
+        from lagbench.project import state_dir
 
-        yield SparkSearch(HERE if on == "spark" else on, folder, pool, say)
+        yield SparkSearch(master, state_dir() / "outcomes", pool, say)
 
 
 def _proved(
     console: Terminal,
     asked: _Asked,
     advice: Advice,
+    *,
     pairs: int,
     target: str,
     target_settings: Path | None,
@@ -374,7 +391,3 @@ def _facts(question: Question, advice: Advice, files: AdviceFolder) -> Iterator[
     yield "page", str(files.page)
     if advice.pick is not None:
         yield "policy", str(files.policy)
-
-
-def _of(advice: Advice, scenario: str, text: str) -> str:
-    return text if len(advice.scenarios) == 1 else f"{scenario}: {text}"

@@ -30,6 +30,7 @@ from lagbench.errors import ExitCode
 from pod_program.shown import printable
 
 if TYPE_CHECKING:
+    from lagbench.adapters.process.processor_speed import Processor
     from lagbench.catalog.catalog import Cell
     from lagbench.core.policy.policy import Policy
     from lagbench.core.scenario.actions import Action
@@ -69,6 +70,7 @@ def plan(
     here = this_processor()
     second = plans[1] if len(plans) > 1 else None
     lack = cannot_carry(plans[0], here.cores, here.speed, second=second)
+    fitting, advice = _fitting_scale(cell, here) if lack else (None, "")
     groups = list(zip(cell.groups, plans, predictions, strict=True))
     starts_at = environment_at(start).starts_at_seconds
     if as_json:
@@ -79,6 +81,8 @@ def plan(
             "disk_bytes": disk,
             "free_disk_bytes": free,
             "this_machine_lacks": lack or None,
+            "rate_scale": cell.rate_scale,
+            "fitting_rate_scale": fitting,
             "groups": [_document(*group) for group in groups],
         }
         print_json(document | ({"manifests": _manifests(cell)} if manifests else {}))
@@ -99,6 +103,7 @@ def plan(
             console.warn(warning)
     if lack:
         console.warn(f"on the embedded bench {lack}")
+        console.warn(advice)
     if disk > free:
         console.say("✗ this disk is too small for the run", style="red")
     if manifests:
@@ -107,6 +112,18 @@ def plan(
         documents = yaml.safe_dump_all(_manifests(cell), sort_keys=False, allow_unicode=True)
         typer.echo(printable(documents))  # a console would break its lines
     return ExitCode.PASS
+
+
+def _fitting_scale(cell: Cell, here: Processor) -> tuple[float | None, str]:
+    """Return the rate scale of the cell's files at which it fits here, and a line of advice."""
+    from lagbench.core.simulation.fitting_scale import fitting_scale
+
+    asked = [(group.scenario, group.policy) for group in cell.groups]
+    scale, why = fitting_scale(asked, here.cores, here.speed)
+    if scale is None:
+        return None, f"no rate_scale helps: {why}"
+    found = float(f"{scale * cell.rate_scale:.6g}")
+    return found, f"--set rate_scale={found:g} fits: rates, pods and thresholds together"
 
 
 def _left_out(scenario: Scenario) -> list[int]:
@@ -123,6 +140,7 @@ def _document(cell: Cell, plan: Plan, prediction: tuple[Prediction, float]) -> d
     return {
         "prediction": predicted.measures,
         "slos": predicted.slos,
+        "spike_replicas": predicted.spike_replicas,
         "phases": predicted.phases,
         "expected_run_seconds": seconds,
         "actions_left_out": _left_out(cell.scenario),
@@ -148,6 +166,9 @@ def _print_prediction(
         elif name == "max_replicas":
             text += f" of at most {plan.max_replicas}"
         rows.append((NAMED[name].heading, f"{text}{judged.get(name, '')}"))
+    if plan.spikes and predicted.spike_replicas is not None:
+        text = predicted.spike_replicas.text(NAMED["max_replicas"])
+        rows.append(("Replicas when the spike starts", text))
     for slo in predicted.slos:
         if slo.name not in predicted.measures:
             text = NAMED[slo.name].spread(slo.value, slo.low, slo.high)

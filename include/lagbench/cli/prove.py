@@ -7,10 +7,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lagbench.cli.experiment_command import rehearse_cells
+from lagbench.cli.options import refuse
 from lagbench.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from lagbench.core.advice.model import Advice
+
+
+def require_provable(pairs: int, target: str, target_settings: Path | None) -> None:
+    """Reject, before the search, what no rehearsal could use."""
+    from lagbench.core.compare.experiment import allowed_pairs
+    from lagbench.orchestrator.target import find_target
+
+    try:
+        allowed_pairs(pairs)
+    except ValueError as error:
+        refuse("--pairs", pairs, str(error))
+    find_target(target, target_settings)
 
 
 def prove(

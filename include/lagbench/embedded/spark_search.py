@@ -35,16 +35,32 @@ from lagbench.shared_with_spark.spark_job import each_second
 
 FEWEST_JOBS = 500
 """Of fewer, Spark's start takes longer than the work: the pool does them."""
-HERE = "local[*]"
+_HERE = "local[*]"
 _JOB = "advise_search"
 _DRIVER_MEMORY = "1g"
+
+
+def master_of(on: str) -> str:
+    """Return the master that ``--on`` names.
+
+    :raises WrongInput: it is none, or one whose driver would not run here.
+    """
+    master = _HERE if on == "spark" else on
+    try:
+        is_fit = place_of("advise", master) is not SparkPlace.KUBERNETES
+    except WrongInput:
+        is_fit = False
+    if not is_fit:
+        allowed = "pool, spark (local[*]), local[N] or spark://HOST:PORT"
+        raise WrongInput(where="advise", field="--on", value=on, allowed=allowed)
+    return master
 
 
 @dataclass(frozen=True, slots=True)
 class SparkSearch:
     """Evaluates jobs as the pool does, with the same bits.
 
-    :param master: ``local[N]`` or ``spark://HOST:PORT``; ``PYSPARK_PYTHON`` is the Python of its
+    :param master: of ``master_of``; ``PYSPARK_PYTHON`` is the Python of its
         workers, with numpy, pandas, pyarrow, pydantic and msgspec.
     :param folder: keeps the outcomes by the keys of their jobs.
     :param pool: does what is too little for Spark.
@@ -55,12 +71,6 @@ class SparkSearch:
     pool: Callable[[Sequence[Job]], Iterable[Outcome]]
     say: Callable[[str], object]
     fewest_jobs: int = FEWEST_JOBS
-
-    def __post_init__(self) -> None:
-        """Reject a master that cannot work, before anything starts."""
-        if place_of("advise", self.master) is SparkPlace.KUBERNETES:
-            allowed = "local[N] or spark://HOST:PORT: the driver runs here"
-            raise WrongInput(where="advise", field="--master", value=self.master, allowed=allowed)
 
     def __call__(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
         """Yield the outcome of each job, in the order of the jobs.

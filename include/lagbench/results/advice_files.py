@@ -15,6 +15,7 @@ import yaml
 from lagbench.adapters.runs.run_folder import FolderFile, RunFolder, runs_root
 from lagbench.core.advice.model import Advice, Candidate
 from lagbench.core.advice.proof import ROLES
+from lagbench.core.keda.object.scaled_object_rules import HPA_CONFIG
 from lagbench.errors import WrongInput
 
 ADVICE_FOLDER = "_advice"
@@ -77,8 +78,9 @@ class AdviceFolder:
             head = f"# lagbench advise: {advice.slo.slo.title} {advice.slo.slo.threshold}\n"
             texts[self.policy] = (head + written(new)).encode()
             if old is not None and present is not None:
-                texts[self.difference] = _difference(old, new).encode()
                 texts[self.revert] = present
+                if difference := _difference(old, new):
+                    texts[self.difference] = difference.encode()
         for path in (self.policy, self.difference, self.revert):
             if path not in texts:
                 path.unlink(missing_ok=True)
@@ -134,17 +136,21 @@ def written(manifest: Mapping[str, Any]) -> str:
 
 def headline(advice: Advice) -> str:
     """Return the answer in one sentence."""
-    asked = " and ".join(f"{one.slo.title} {one.slo.threshold}" for one in (advice.slo, *advice.also))
+    asked = " and ".join(
+        f"{one.slo.title} {one.slo.threshold}" for one in (advice.slo, *advice.also)
+    )
     pick, present = advice.pick, advice.present
     if advice.outcome == "not_enough_data":
         return f"Not enough data to advise on {asked}."
     if pick is None:
         return f"No policy can hold {asked}."
     cost = f"{pick.pod_minutes:,.1f} pod-minutes"
+    if pick.family == "present":
+        return f"Keep the present policy: it holds {asked} with {cost}."
     if present is None or not present.pod_minutes or pick.pod_minutes is None:
         return f"{pick.name} holds {asked} with {cost}."
     share = 1 - pick.pod_minutes / present.pod_minutes
-    than = f"{abs(share):.0%} {'fewer' if share >= 0 else 'more'} pod-minutes"
+    than = f"{100 * abs(share):.0f} % {'fewer' if share >= 0 else 'more'} pod-minutes"
     if present.holds:
         return f"Same SLO ({asked}), {than} than the present policy: {pick.name}."
     return f"{pick.name} holds {asked}, which the present policy does not, with {than}."
@@ -170,6 +176,11 @@ def named(advice: Advice) -> Iterator[tuple[str, Candidate]]:
         yield "rival", one
 
 
+def short_field(field: str) -> str:
+    """Return a field without the long path that all lines of a behavior have."""
+    return field.replace(f"{HPA_CONFIG}.", "…")
+
+
 def again(command: str, *more: str) -> str:
     """Return the command that has asked, with further options."""
     given = [one for one in shlex.split(command) if one not in more]
@@ -183,7 +194,15 @@ def summary(advice: Advice, command: str) -> str:
     if advice.margin is not None:
         lines.append(f"* {_escaped(advice.margin.text)}")
     if advice.pick is not None:
-        heads = ("policy", "", advice.slo.slo.title, "a real run, 90 %", "pod-minutes", "flips", "holds")
+        heads = (
+            "policy",
+            "",
+            advice.slo.slo.title,
+            "a real run, 90 %",
+            "pod-minutes",
+            "flips",
+            "holds",
+        )
         rows = [
             (title, f"`{one.name}`", *numbers(advice, one), "yes" if one.holds else "no")
             for title, one in named(advice)
@@ -192,7 +211,13 @@ def summary(advice: Advice, command: str) -> str:
     if advice.changes:
         heads = ("line", "before", "after", "why", "simulated effect")
         rows = [
-            (f"`{one.field}`", _code(one.before), _code(one.after), one.reason, one.effect)
+            (
+                f"`{short_field(one.field)}`",
+                _code(one.before),
+                _code(one.after),
+                one.reason,
+                one.effect,
+            )
             for one in advice.changes
         ]
         lines += ["", *_table(heads, rows)]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import yaml
-
 from lagbench.adapters.runs.experiment_folder import EXPERIMENTS_FOLDER, ExperimentFolder
 from lagbench.adapters.runs.run_folder import runs_root
 from lagbench.catalog.catalog import Cell, load_policy
@@ -17,6 +15,7 @@ from lagbench.core.advice.proof import ProvedPolicy, ProvedRun, Role, held_by, p
 from lagbench.core.compare.experiment import Experiment
 from lagbench.core.measures.measures import Measures
 from lagbench.core.verdict.verdict import Verdict
+from lagbench.results.advice_files import written
 from lagbench.results.executions import read_progress
 
 PROOF_PAIRS = 2
@@ -56,7 +55,7 @@ class Proof:
             mark = digest(one.manifest)[:8]  # that ends the names of what a search has found
             path = root / "policies" / f"{one.name.removesuffix(f'-{mark}')}-{mark}.yaml"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(yaml.safe_dump(one.manifest, sort_keys=False), encoding="utf-8")
+            path.write_text(written(one.manifest), encoding="utf-8")
             policies[role] = str(path)
             has_windows |= bool(load_policy(path).windows)  # they fix the stream's start
         experiment = experiment_of_advice(
@@ -119,12 +118,13 @@ def to_prove(advice: Advice) -> dict[Role, Candidate]:
     One that is another's equal is not rehearsed twice.
     """
     asked: dict[Role, Candidate | None] = {
-        "present": advice.present,
         "pick": advice.pick,
+        "present": advice.present,
         "runner_up": advice.runner_up,
     }
     found: dict[Role, Candidate] = {}
     for role, one in asked.items():
         if one is not None and one.manifest not in [kept.manifest for kept in found.values()]:
             found[role] = one
-    return found
+    order: tuple[Role, ...] = ("present", "pick", "runner_up")
+    return {role: found[role] for role in order if role in found}

@@ -15,10 +15,10 @@ import pytest
 
 from advise_search import evaluated
 from lagbench.catalog.catalog import checked_cell
-from lagbench.core.advice.job import Job, Outcome, Place, evaluate_job, new_job
+from lagbench.core.advice.job import Job, Place, evaluate_job, new_job
 from lagbench.core.simulation.simulated_world import SimulatedEnvironment
 from lagbench.embedded import spark_search
-from lagbench.embedded.spark_search import SparkSearch
+from lagbench.embedded.spark_search import SparkSearch, master_of
 from lagbench.errors import NotReady, WrongInput
 
 
@@ -79,8 +79,10 @@ def test_spark_finds_the_same_bits_and_does_nothing_twice(
     assert submitted == [2, 2]
 
 
-def test_a_master_that_cannot_work_is_refused(tmp_path: Path) -> None:
+def test_a_master_that_cannot_work_is_refused() -> None:
     """A driver in a pod could not give the outcomes back."""
-    for master in ("k8s://https://10.0.0.1:443", "yarn"):
-        with pytest.raises(WrongInput, match="spark://HOST:PORT"):
-            SparkSearch(master, tmp_path, lambda _: list[Outcome](), print)
+    assert [master_of(on) for on in ("spark", "local[3]")] == ["local[*]", "local[3]"]
+    for on in ("k8s://https://10.0.0.1:443", "yarn", "sparc"):
+        with pytest.raises(WrongInput) as refused:
+            master_of(on)
+        assert (refused.value.field, refused.value.value) == ("--on", on)

@@ -17,6 +17,8 @@ from lagbench.core.advice.judge import Judge
 from lagbench.core.advice.model import Advice, Candidate, Change
 from lagbench.core.advice.question import Question
 from lagbench.core.advice.race import Evaluate
+from lagbench.core.hpa.hpa_sync import HpaSettings
+from lagbench.core.kubernetes_values import HPA_TOLERANCE
 from lagbench.core.policy.policy import Policy, check_fit
 from lagbench.errors import WrongInput
 
@@ -43,6 +45,15 @@ _WHY: Mapping[str, tuple[str, str, str]] = {
 """By the end of a field: why a lower value, a higher one, and one that has no order."""
 
 
+_DEFAULTS = {
+    "scaleUp.stabilizationWindowSeconds": 0,
+    "scaleDown.stabilizationWindowSeconds": HpaSettings().downscale_stabilization_seconds,
+    "scaleUp.tolerance": HPA_TOLERANCE,
+    "scaleDown.tolerance": HPA_TOLERANCE,
+}
+"""Of the HPA, where a policy does not write the field."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Line:
     path: tuple[str | int, ...]
@@ -54,12 +65,26 @@ class _Line:
         parts = [f"[{one}]" if isinstance(one, int) else f".{one}" for one in self.path]
         return "".join(parts).removeprefix(".")
 
+    def text(self, value: Any) -> str | None:
+        """Return a value as it is shown; None: it is not written, and has no known default."""
+        if value is _ABSENT:
+            found = (f"{_DEFAULTS[end]:g} (default)" for end in _DEFAULTS if self._ends(end))
+            return next(found, None)
+        return value if isinstance(value, str) else json.dumps(value)
+
+    def _ends(self, end: str) -> bool:
+        return f".{self.field}".endswith(f".{end}")
+
     @property
     def reason(self) -> str:
         for end, (lower, higher, other) in _WHY.items():
-            if self.field.endswith(end):
-                before, after = _number(self.before), _number(self.after)
-                if before is None or after is None:
+            if self._ends(end):
+                values = [
+                    _number(_DEFAULTS.get(end) if one is _ABSENT else one)
+                    for one in (self.before, self.after)
+                ]
+                before, after = values
+                if before is None or after is None or before == after:
                     return other
                 return lower if after < before else higher
         return ""
@@ -113,8 +138,8 @@ def _change(
     holds = None if without is None else all(one.holds for one in without.results)
     return Change(
         field=line.field,
-        before=_text(line.before),
-        after=_text(line.after),
+        before=line.text(line.before),
+        after=line.text(line.after),
         reason=line.reason,
         slo_value=None if without is None else without.slo_value,
         pod_minutes=None if without is None else without.pod_minutes,
@@ -132,7 +157,7 @@ def _effect(advice: Advice, whole: Candidate, without: Candidate) -> str:
     if without.pod_minutes and whole.pod_minutes:
         share = without.pod_minutes / whole.pod_minutes - 1
         if abs(share) > _NO_EFFECT:
-            parts.append(f"{abs(share):.1%} {'more' if share > 0 else 'fewer'} pod-minutes")
+            parts.append(f"{100 * abs(share):.1f} % {'more' if share > 0 else 'fewer'} pod-minutes")
     if any(one.broken[name] for one in without.results for name in one.broken):
         parts.append("breaks an SLO")
     elif not all(one.holds for one in without.results):
@@ -175,12 +200,6 @@ def _without(pick: Candidate, line: _Line) -> dict[str, Any]:
     else:
         at[line.path[-1]] = copy.deepcopy(line.before)
     return manifest
-
-
-def _text(value: Any) -> str | None:
-    if value is _ABSENT:
-        return None
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _number(value: Any) -> float | None:

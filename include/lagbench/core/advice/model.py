@@ -179,6 +179,7 @@ class Advice(MeasureModel):
     robust: tuple[RobustRow, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     margin: Margin | None = None
+    changes: tuple[Change, ...] = ()  # of the present policy, in the order of the pick
     proof: tuple[ProvedPolicy, ...] = ()  # by scenario and role; empty: not rehearsed
     searched: Searched = Searched(candidates=0, simulations=0)
     left_out: tuple[str, ...] = ()  # of the scenarios: what is not simulated

@@ -136,7 +136,7 @@ def search(question: Question, evaluate: Evaluate) -> Advice:
             "runner_up": _runner_up(pick, ranked[1:]),
             "dropped": (*unfit, *fallen),
             "margin": _margin(judge, question, pick),
-            "reasons": tuple(_reasons(answer, pick, searched, limits)),
+            "reasons": tuple(_reasons(pick, searched, limits)),
         }
     )
 
@@ -258,19 +258,10 @@ def _margin(judge: Judge, question: Question, pick: Candidate) -> Margin:
 
 
 def _reasons(
-    answer: Advice,
-    pick: Candidate,
-    searched: Sequence[Candidate],
-    limits: Sequence[str],
+    pick: Candidate, searched: Sequence[Candidate], limits: Sequence[str]
 ) -> Iterator[str]:
-    present, cost = answer.present, pick.pod_minutes
-    if pick.family == "present":
-        yield "the present policy is as cheap as any that holds: keep it"
-    elif present is not None and present.pod_minutes and cost is not None:
-        share = 1 - cost / present.pod_minutes
-        word = "fewer" if share >= 0 else "more"
-        held = "holds every SLO, too" if present.holds else "does not hold"
-        yield f"{abs(share):.0%} {word} pod-minutes than the present policy, which {held}"
+    """Yield the conditions of the advice; that it is cheaper, its numbers say."""
+    cost = pick.pod_minutes
     if pick.family in _NEEDS:
         yield _NEEDS[pick.family]
     crons = [one for one in searched if one.family == "cron" and one.holds]

@@ -53,6 +53,7 @@ class Traffic:
         for index in range(1, len(merged)):
             seconds = self.starts[index] - self.starts[index - 1]
             self._counts.append(self._counts[-1] + seconds * self.rates[index - 1])
+        self._line: tuple[Reals, Reals] = (np.array(self.starts), np.array(self._counts))
 
     def grow(self, second: float, shares: Reals) -> None:
         """Let ``shares`` hold from ``second`` on; they may be of more partitions."""
@@ -95,7 +96,7 @@ class Traffic:
 
     def counts_at(self, seconds: Reals) -> Reals:
         """Return how many records have arrived in all by each of ``seconds``."""
-        counts: Reals = np.interp(seconds, self.starts, self._counts)
+        counts: Reals = np.interp(seconds, *self._line)
         return counts
 
 

@@ -63,16 +63,14 @@ def simulate(
     *,
     seed: int | None = None,
     policy_name: str = "policy",
-    slo_seconds: float | None = None,
     environment: SimulatedEnvironment | None = None,
     draw: int = 0,
     swapped: Mapping[int, Policy] | None = None,
 ) -> Simulation:
     """Return one simulated cell.
 
-    ``seed`` replaces the scenario's; ``slo_seconds`` defaults to the scenario's limit on the time
-    lag, else to 30 s. Every ``draw`` is another one of phases and start-up times on the same keys.
-    ``swapped`` are the policies that actions put in place, by the action's number.
+    ``seed`` replaces the scenario's. Every ``draw`` is another one of phases and start-up times on
+    the same keys. ``swapped`` are the policies that actions put in place, by the action's number.
 
     :raises WrongInput: the simulator cannot play the policy.
     """
@@ -82,7 +80,7 @@ def simulate(
     if around.hpa_sync_at_seconds is None:
         around = replace(around, hpa_sync_at_seconds=scenario.hpa_sync_at_seconds)
     policy, around = _placed(policy, around)
-    slo = slo_seconds or scenario.slos.time_lag_p99_seconds or DEFAULT_SLO_SECONDS
+    slo = scenario.slos.time_lag_p99_seconds or DEFAULT_SLO_SECONDS
     limits = policy.limits
     random = np.random.Generator(np.random.Philox(scenario.seed).jumped(draw))
     world = World(scenario, around, random, replicas=limits.floor_replicas)

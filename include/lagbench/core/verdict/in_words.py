@@ -74,8 +74,11 @@ def _unasked(verdict: Verdict, measures: Measures | None) -> Iterator[str]:
     if others:
         values = ", ".join(f"{slo.title} {slo.value_text}" for slo in others)
         why = "" if measures is None else _why_pods_helped_little(measures)
-        limit = f"{others[0].option}={_limit_above(others[0].value or 0.0)}"
-        yield (f"Not asked: {values}{why}. To judge one: lagbench report {verdict.run_id} {limit}")
+        limit = f"{others[0].name}={_limit_above(others[0].value or 0.0)}"
+        yield (
+            f"Not asked: {values}{why}. To judge one: lagbench report {verdict.run_id} "
+            f"--slo {limit}"
+        )
 
 
 def _named(slos: Sequence[SloResult]) -> str:
