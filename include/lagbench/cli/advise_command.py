@@ -149,6 +149,8 @@ def advise(
         advice = _searched(console, question, master)
     write_advice(files, advice, present=asked.present_file, command=command)
     if prove and advice.pick is not None:
+        if pod_start is not None and target == "embedded":  # a cluster's pods start as they do
+            asked = asked.with_pod_start(pod_start)
         advice = _proved(console, asked, advice, pairs=pairs, **place)
         write_advice(files, advice, present=asked.present_file, command=command)
     code = _CODES[advice.outcome]
@@ -197,6 +199,11 @@ class _Asked:
         own = {cell.policy.where for cell in cells.values()}
         has_present = len(own) == 1 and (policy is not None or is_known)
         return cls(cells, has_present, parse_settings(settings or ()), lacks)
+
+    def with_pod_start(self, seconds: float) -> _Asked:
+        """Return what its rehearsals are asked with, so that their pods start as simulated."""
+        given = {"consumer.start_seconds": f"{seconds:g}"}
+        return replace(self, overrides={**self.overrides, **given})
 
     @property
     def present_file(self) -> bytes | None:
