@@ -140,6 +140,7 @@ def _document(cell: Cell, plan: Plan, prediction: tuple[Prediction, float]) -> d
     return {
         "prediction": predicted.measures,
         "slos": predicted.slos,
+        "spike_replicas": predicted.spike_replicas,
         "phases": predicted.phases,
         "expected_run_seconds": seconds,
         "actions_left_out": _left_out(cell.scenario),
@@ -165,6 +166,9 @@ def _print_prediction(
         elif name == "max_replicas":
             text += f" of at most {plan.max_replicas}"
         rows.append((NAMED[name].heading, f"{text}{judged.get(name, '')}"))
+    if plan.spikes and predicted.spike_replicas is not None:
+        text = predicted.spike_replicas.text(NAMED["max_replicas"])
+        rows.append(("Replicas when the spike starts", text))
     for slo in predicted.slos:
         if slo.name not in predicted.measures:
             text = NAMED[slo.name].spread(slo.value, slo.low, slo.high)

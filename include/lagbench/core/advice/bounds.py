@@ -117,16 +117,16 @@ def _of_every_pod(
 
 def _cause(scenario: Scenario, plan: Plan) -> str:
     """Say what would have to change: skew, partitions or pods."""
+    if plan.pods_needed_at_peak > scenario.partitions:
+        return (
+            f"the peak of {plan.peak_rate:,.0f}/s needs {plan.pods_needed_at_peak} pods, and "
+            f"{scenario.partitions} partitions feed no more: more partitions, or faster pods"
+        )
     if plan.is_skew_limited:
         return (
             f"partition {plan.hottest_partition} gets {plan.hottest_share:.1%}, "
             f"{plan.hottest_rate:,.0f}/s at the peak, and one pod does {plan.pod_rate:,.0f}/s: "
             "spread its keys, or make a pod faster"
-        )
-    if plan.pods_needed_at_peak > scenario.partitions:
-        return (
-            f"the peak of {plan.peak_rate:,.0f}/s needs {plan.pods_needed_at_peak} pods, and "
-            f"{scenario.partitions} partitions feed no more: more partitions, or faster pods"
         )
     return f"a pod does {plan.pod_rate:,.0f}/s: it must be faster"
 

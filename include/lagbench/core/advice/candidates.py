@@ -157,7 +157,7 @@ class Space:
 
     def fixed(self, pods: int) -> Draft:
         """Return the policy that has ``pods`` at any time."""
-        trigger = self.skeleton.kafka(self.thresholds[0])
+        trigger = self.skeleton.kafka(self.most_threshold or _rounded(self.pod_rate))
         rules = Rules((), None)
         manifest = self.skeleton.scaled_object(
             (pods, pods), [trigger], (rules, rules), self._version

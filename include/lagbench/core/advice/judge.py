@@ -16,7 +16,7 @@ import numpy as np
 
 from lagbench.core.advice.job import KEPT, Place
 from lagbench.core.advice.model import AskedSlo, ScenarioResult
-from lagbench.core.advice.question import Question
+from lagbench.core.advice.question import OF_SPIKES, Question
 from lagbench.core.measures.model import Reals
 from lagbench.core.policy.policy_limits import PolicyLimits
 from lagbench.core.scenario.offered_load import load_spikes, offered_load
@@ -26,7 +26,6 @@ from lagbench.core.simulation.simulation_measures import Spread
 
 COST = "pod_minutes_in_all"
 Row = tuple[float | None, ...]
-_OF_SPIKES = ("reaction_seconds", "drain_seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ def _value(slo: AskedSlo, row: Row, scenario: Scenario, limits: PolicyLimits) ->
     if value is not None:
         return value
     floor, consumer = limits.started_replicas, scenario.consumer
-    if slo.name in _OF_SPIKES and not _has_spikes(
+    if slo.name in OF_SPIKES and not _has_spikes(
         scenario.profile, floor, consumer.pod_rate_per_second
     ):
         return 0.0  # nothing to react to

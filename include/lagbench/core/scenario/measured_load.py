@@ -82,6 +82,47 @@ def step_count(from_ns: int, to_ns: int, step_seconds: int) -> int:
     return count
 
 
+def load_of_series(
+    values: Mapping[int, float], *, from_ns: int, step_seconds: int, count: int
+) -> MeasuredLoad:
+    """Return the load of a query: its value at an instant is the rate of the step before that.
+
+    :param values: by Unix second.
+    """
+    start = from_ns // NS_PER_SECOND
+    ends = (start + step_seconds * (step + 1) for step in range(count))
+    rates = np.array([values.get(end, math.nan) for end in ends])
+    return MeasuredLoad(from_ns, step_seconds, rates)
+
+
+def load_of_offsets(
+    offsets: npt.NDArray[np.int64],
+    starts: npt.NDArray[np.int64],
+    *,
+    from_ns: int,
+    step_seconds: int,
+) -> MeasuredLoad:
+    """Return the load of a topic by its offsets [instant, partition] at the edges of the steps.
+
+    :param starts: the offset of the oldest kept message of each partition; 0: nothing is deleted.
+    :raises WrongInput: messages of the period may be deleted.
+    """
+    is_cut = (starts > 0) & (offsets[0] <= starts)
+    if is_cut.any():
+        last = np.argmax(offsets[:, is_cut] > starts[is_cut], axis=0) - 1
+        last[(offsets[:, is_cut] <= starts[is_cut]).all(axis=0)] = offsets.shape[0] - 1
+        kept = from_ns + (int(last.max()) + 1) * step_seconds * NS_PER_SECOND
+        named = ", ".join(map(str, np.flatnonzero(is_cut)[:8].tolist()))
+        is_all = last.max() + 1 >= offsets.shape[0]
+        since = "another period" if is_all else f"{format_instant(kept)} or later"
+        allowed = f"{since}: older messages of the partitions {named} are deleted (retention)"
+        raise _refused("--from", format_instant(from_ns), allowed)
+    taken = np.diff(offsets, axis=0)
+    total = float(taken.sum())
+    shares = tuple((taken.sum(axis=0) / total).tolist()) if total else ()
+    return MeasuredLoad(from_ns, step_seconds, taken.sum(axis=1) / step_seconds, shares)
+
+
 def require_trace(load: MeasuredLoad, *, where: str) -> None:
     """Reject values that are no rate of messages, and gaps: what is missing is not zero.
 

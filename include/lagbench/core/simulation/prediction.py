@@ -59,6 +59,7 @@ class Prediction(MeasureModel):
     settled_seconds: float  # the last change of replicas, median, from the stream's start
     watched_seconds: float  # from the stream's start
     course: Course | None = None  # of the draw with the median peak lag; None: older predictions
+    spike_replicas: Spread | None = None  # that the first spike meets; None: older predictions
     slos: tuple[SloResult, ...] = ()  # those with a limit that it can judge; none: also older
 
 
@@ -129,6 +130,7 @@ def predict(
         measures={name: ranges[name] for name in PREDICTED},
         settled_seconds=float(np.median([one.measures.settled_seconds for one in found])),
         watched_seconds=found[0].measures.watched_seconds,
+        spike_replicas=ranges["spike_replicas"],
         slos=predicted_slos(scenario, policy.limits, ranges),
         course=_course(sorted(found, key=lambda one: one.measures.peak_lag_records)[phases // 2]),
     )

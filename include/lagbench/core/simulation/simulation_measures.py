@@ -49,6 +49,8 @@ class SimulationMeasures:
     pod_minutes_in_all: float
     """To the end of what is watched, so that it holds what a slow scale-down costs."""
     max_replicas: int
+    spike_replicas: int | None
+    """Wanted when the first spike starts; None: there is no spike."""
     peak_lag_records: float
     """Written and not yet done; the recorder's lag also holds what is done and not committed."""
     time_lag_p50_seconds: float | None
@@ -205,6 +207,7 @@ def measure(
         pod_minutes=_pod_seconds(world, min(planned_seconds, until)) / 60,
         pod_minutes_in_all=_pod_seconds(world, until) / 60,
         max_replicas=max(counts),
+        spike_replicas=world.fleet.replicas_at(spikes[0].start_seconds) if spikes else None,
         peak_lag_records=float(totals.max()),
         time_lag_p50_seconds=time_lag.p50,
         time_lag_p99_seconds=time_lag.p99,
