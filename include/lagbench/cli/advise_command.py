@@ -347,6 +347,7 @@ def _print_answer(
     console: Terminal, question: Question, advice: Advice, files: AdviceFolder, command: str
 ) -> None:
     """Print the answer in a dozen lines."""
+    from lagbench.results import advice_files
     from lagbench.results.advice_files import again, headline, named, numbers, proof_text
 
     style = {"advice": "green", "no_policy": "red"}.get(advice.outcome, "yellow")
@@ -361,6 +362,9 @@ def _print_answer(
             for title, one in named(advice)
         ]
         console.table(heads, rows, right=heads[2:])
+    if advice.proof:
+        heads = advice_files.PROOF_HEADS
+        console.table(heads, list(advice_files.proof_rows(advice)), right=heads[3:])
     console.facts("", _facts(question, advice, files))
     if pick is not None:
         first, more = question.scenarios[0].name, proof_text(advice)

@@ -15,6 +15,7 @@ from lagbench.core.compare.experiment import PlannedRun
 from lagbench.core.policy.stream_windows import WINDOWS_ANNOTATION
 from lagbench.core.verdict.slo import SloResult
 from lagbench.core.verdict.verdict import Verdict
+from lagbench.results.advice_files import proof_rows
 from lagbench.results.executions import read_progress, record_run, start_execution
 from lagbench.results.proof import Proof
 
@@ -72,6 +73,9 @@ def test_each_policy_has_its_runs_beside_what_was_predicted(proof: Proof) -> Non
     assert residuals["pod_minutes"].measured is not None
     assert set(residuals) == {"reaction_seconds", "pod_minutes"}
     assert pick.runs[0].verdict == "pass"  # whatever else the run was judged by
+    shown = list(proof_rows(proof.advice.model_copy(update={"proof": (present, pick)})))
+    assert [row[1] for row in shown] == ["fail", "", "undetermined", ""]
+    assert [row[-1] for row in shown if row[2].startswith("Scale-out")] == ["+10.0, +10.0", "+1.5"]
 
 
 def test_the_same_advice_goes_on_in_its_folder_and_another_has_its_own(proof: Proof) -> None:
