@@ -124,6 +124,6 @@ class SparkSearch:
         show()
         if code != 0:
             raise NotReady(
-                f"Spark ended with code {code}; what was done is kept: the same command goes on. "
+                f"Spark ended with code {code}; what was done is kept: the same command continues. "
                 f"Whole log: {log_path}\n{tail}"
             )
