@@ -18,7 +18,17 @@ CALLED_AS = "LAGBENCH_CALLED_AS"
 
 VERBS = (
     *("up", "down", "status", "doctor", "ui", "run", "watch", "scenarios", "policies", "new"),
-    *("plan", "simulate", "experiment", "policy", "explain", "observe", "show", "compare"),
+    *(
+        "plan",
+        "simulate",
+        "advise",
+        "experiment",
+        "policy",
+        "explain",
+        "observe",
+        "show",
+        "compare",
+    ),
     *("history", "account", "report", "baseline"),
 )
 _NAME = "lagbench"
