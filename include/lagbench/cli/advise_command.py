@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lagbench.results.advice_files import AdviceFolder
 
 _LINE_SECONDS = 15.0
-"""Between two lines of progress where nobody looks."""
+"""Between two lines of progress in a file."""
 _LEAST_OBSERVED_SECONDS = 300.0
 """One scale-down window of the HPA."""
 _SHOWN_KNOBS, _SHOWN_DROPPED = 3, 3
@@ -63,7 +63,7 @@ def advise(
     slo: SloOption = None,
     observation: Annotated[
         str | None,
-        typer.Option(metavar="RUN", help="The load of a run of lagbench observe instead."),
+        typer.Option(metavar="RUN", help="The load of an observation instead."),
     ] = None,
     policy: Annotated[
         str | None, typer.Option(help="The present policy; default: the scenarios' own.")
@@ -255,11 +255,11 @@ def _replay(run: str) -> tuple[Path, bool, list[str]]:
     rows = (folder.path / LOAD_FILE).read_text(encoding="utf-8").split()
     seconds = float(rows[-1].split(",")[0])
     if seconds < _LEAST_OBSERVED_SECONDS:
-        least = f"{_LEAST_OBSERVED_SECONDS:g} s, one scale-down window"
-        lacks.append(f"{seconds:,.0f} s were observed, at least {least}: lagbench observe --for")
+        least = f"at least {_LEAST_OBSERVED_SECONDS:g}, a scale-down window"
+        lacks.append(f"{seconds:,.0f} s were observed, not {least} (--for of observe)")
     if seen.pod_rate_per_second is None:
         why = f"the rate of a pod is not known: {seen.pod_rate_source}"
-        lacks.append(f"{why}; lagbench observe --pod-rate states it")
+        lacks.append(f"{why}; --pod-rate of observe states it")
     return replay, seen.policy is not None, lacks
 
 
