@@ -19,7 +19,7 @@ CALLED_AS = "LAGBENCH_CALLED_AS"
 VERBS = (
     *("up", "down", "status", "doctor", "ui", "run", "watch", "scenarios", "policies", "new"),
     *("plan", "simulate", "experiment", "policy", "explain", "observe", "show", "compare"),
-    *("history", "account", "report", "baseline"),
+    *("history", "account", "report", "baseline", "advise"),
 )
 _NAME = "lagbench"
 COMMAND = re.compile(rf"(?<![\w./-]){_NAME}(?= (?:{'|'.join(VERBS)})\b)")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lagbench.results.advice_files import AdviceFolder
 
 _LINE_SECONDS = 15.0
-"""Between two lines of progress where nobody looks."""
+"""Between two lines of progress in a file."""
 _LEAST_OBSERVED_SECONDS = 300.0
 """One scale-down window of the HPA."""
 _SHOWN_KNOBS, _SHOWN_DROPPED = 3, 3
@@ -63,7 +63,7 @@ def advise(
     slo: SloOption = None,
     observation: Annotated[
         str | None,
-        typer.Option(metavar="RUN", help="The load of a run of lagbench observe instead."),
+        typer.Option(metavar="RUN", help="The load of an observation instead."),
     ] = None,
     policy: Annotated[
         str | None, typer.Option(help="The present policy; default: the scenarios' own.")
@@ -149,6 +149,8 @@ def advise(
         advice = _searched(console, question, master)
     write_advice(files, advice, present=asked.present_file, command=command)
     if prove and advice.pick is not None:
+        if pod_start is not None and target == "embedded":  # a cluster's pods start as they do
+            asked = asked.with_pod_start(pod_start)
         advice = _proved(console, asked, advice, pairs=pairs, **place)
         write_advice(files, advice, present=asked.present_file, command=command)
     code = _CODES[advice.outcome]
@@ -197,6 +199,11 @@ class _Asked:
         own = {cell.policy.where for cell in cells.values()}
         has_present = len(own) == 1 and (policy is not None or is_known)
         return cls(cells, has_present, parse_settings(settings or ()), lacks)
+
+    def with_pod_start(self, seconds: float) -> _Asked:
+        """Return what its rehearsals are asked with, so that their pods start as simulated."""
+        given = {"consumer.start_seconds": f"{seconds:g}"}
+        return replace(self, overrides={**self.overrides, **given})
 
     @property
     def present_file(self) -> bytes | None:
@@ -248,11 +255,11 @@ def _replay(run: str) -> tuple[Path, bool, list[str]]:
     rows = (folder.path / LOAD_FILE).read_text(encoding="utf-8").split()
     seconds = float(rows[-1].split(",")[0])
     if seconds < _LEAST_OBSERVED_SECONDS:
-        least = f"{_LEAST_OBSERVED_SECONDS:g} s, one scale-down window"
-        lacks.append(f"{seconds:,.0f} s were observed, at least {least}: lagbench observe --for")
+        least = f"at least {_LEAST_OBSERVED_SECONDS:g}, a scale-down window"
+        lacks.append(f"{seconds:,.0f} s were observed, not {least} (--for of observe)")
     if seen.pod_rate_per_second is None:
         why = f"the rate of a pod is not known: {seen.pod_rate_source}"
-        lacks.append(f"{why}; lagbench observe --pod-rate states it")
+        lacks.append(f"{why}; --pod-rate of observe states it")
     return replay, seen.policy is not None, lacks
 
 
@@ -340,6 +347,7 @@ def _print_answer(
     console: Terminal, question: Question, advice: Advice, files: AdviceFolder, command: str
 ) -> None:
     """Print the answer in a dozen lines."""
+    from lagbench.results import advice_files
     from lagbench.results.advice_files import again, headline, named, numbers, proof_text
 
     style = {"advice": "green", "no_policy": "red"}.get(advice.outcome, "yellow")
@@ -354,6 +362,9 @@ def _print_answer(
             for title, one in named(advice)
         ]
         console.table(heads, rows, right=heads[2:])
+    if advice.proof:
+        heads = advice_files.PROOF_HEADS
+        console.table(heads, list(advice_files.proof_rows(advice)), right=heads[3:])
     console.facts("", _facts(question, advice, files))
     if pick is not None:
         first, more = question.scenarios[0].name, proof_text(advice)

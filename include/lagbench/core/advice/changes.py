@@ -1,4 +1,4 @@
-"""What the pick changes of the present policy, line by line, and what each of the lines does.
+"""Compare the pick with the present policy line by line, and simulate the effect of each line.
 
 The effect of a line is simulated, with the draws of the pick: the pick with that one line as it
 was. Lines that only work together show it so: each alone has little effect, or breaks the SLO.
@@ -40,7 +40,7 @@ _WHY: Mapping[str, tuple[str, str, str]] = {
     "scaleDown.policies": ("", "", "how fast pods are removed"),
     "scaleDown.selectPolicy": ("", "", "how fast pods are removed"),
     "sustainSeconds": ("reacts to shorter bursts", "short bursts add no pods", "lag must persist"),
-    "triggers": ("", "", "another metric asks for the pods"),
+    "triggers": ("", "", "another metric requests the pods"),
 }
 """By the end of a field: why a lower value, a higher one, and one that has no order."""
 
