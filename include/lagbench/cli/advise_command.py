@@ -141,7 +141,8 @@ def advise(
         console.say("bounds, known without a search", style="bold")
         for one in advice.bounds:
             where = f"{one.scenario}: " if len(advice.scenarios) > 1 else ""
-            console.say(f"  {where}{one.title}: {one.text}")
+            style = "red" if one.is_broken else ""
+            console.say(f"  {where}{one.title}: {one.text}", style=style)
     names = [one.name for one in question.scenarios]
     files = AdviceFolder.create(names, at=folder, now=datetime.now(UTC))
     command = f"lagbench {shlex.join(sys.argv[1:])}"
@@ -278,18 +279,16 @@ def _searched(console: Terminal, question: Question, master: str | None) -> Advi
     expected, began = expected_simulations(question), time.monotonic()
     done, said = 0, 0.0
     with evaluator(master, console.say) as run, console.status("") as status:
+        every, tell = (0.2, status.update) if console.is_terminal else (_LINE_SECONDS, console.say)
 
         def evaluate(jobs: Sequence[Job]) -> Iterator[Outcome]:
             nonlocal done, said
             for outcome in run(jobs):
                 done += len(outcome.rows)
                 passed = time.monotonic() - began
-                left = passed / done * max(0, expected - done)
-                text = f"simulated {done:,} of about {expected:,} runs, {left:,.0f} s left"
-                status.update(text)
-                if not console.is_terminal and passed - said >= _LINE_SECONDS:
-                    said = passed
-                    console.say(text)
+                if passed - said >= every:
+                    said, left = passed, passed / done * max(0, expected - done)
+                    tell(f"simulated {done:,} of about {expected:,} runs, {left:,.0f} s left")
                 yield outcome
 
         advice = search(question, evaluate)
@@ -367,6 +366,11 @@ def _print_answer(
 
 
 def _facts(question: Question, advice: Advice, files: AdviceFolder) -> Iterator[tuple[str, str]]:
+    if advice.pick is not None and advice.pick.knobs:
+        knobs = [
+            f"{name} {value}" for name, value in advice.pick.knobs.items() if value is not None
+        ]
+        yield "pick", ", ".join(knobs)
     if advice.margin is not None:
         yield "margin", advice.margin.text
     error = question.error_of(advice.slo.name)
