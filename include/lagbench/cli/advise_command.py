@@ -46,12 +46,11 @@ _CODES = {
     "advice": ExitCode.PASS,
     "no_policy": ExitCode.SLO_FAILED,
     "not_enough_data": ExitCode.UNDETERMINED,
-}
-_PROVED = {
     "pass": ExitCode.PASS,
     "fail": ExitCode.SLO_FAILED,
     "undetermined": ExitCode.UNDETERMINED,
 }
+"""By outcome, or by the verdict of the pick's rehearsals."""
 
 
 def advise(
@@ -108,6 +107,7 @@ def advise(
 
     Nothing is applied: the policy is a file. Exit code 1: no policy can; 4: not enough data.
     """
+    from lagbench.cli.prove import prove as rehearsed
     from lagbench.cli.prove import require_provable
     from lagbench.core.advice.question import check_question
     from lagbench.core.advice.search import bounds_only
@@ -136,7 +136,10 @@ def advise(
     place: dict[str, Any] = {"target": target, "target_settings": target_settings}
     if prove:
         require_provable(pairs, **place)
-    advice = asked.lacking(question) or bounds_only(question)
+    advice = bounds_only(question)
+    if asked.lacks:
+        update = {"outcome": "not_enough_data", "reasons": tuple(asked.lacks), "bounds": ()}
+        advice = advice.model_copy(update=update)
     if advice.bounds:
         console.say("bounds, known without a search", style="bold")
         for one in advice.bounds:
@@ -150,10 +153,12 @@ def advise(
         advice = _searched(console, question, master)
     write_advice(files, advice, present=asked.present_file, command=command)
     if prove and advice.pick is not None:
-        advice = _proved(console, asked, advice, pairs=pairs, **place)
+        given = {cell.scenario.name: name for name, cell in asked.cells.items()}
+        overrides = asked.overrides
+        advice = rehearsed(console, advice, given, overrides=overrides, pairs=pairs, **place)
         write_advice(files, advice, present=asked.present_file, command=command)
     code = _CODES[advice.outcome]
-    pick = [_PROVED[one.verdict] for one in advice.proof if one.role == "pick"]
+    pick = [_CODES[one.verdict] for one in advice.proof if one.role == "pick"]
     code = max([code, *pick], key=(0, 4, 1).index)
     if as_json:
         document = advice.model_dump(mode="json")
@@ -216,23 +221,6 @@ class _Asked:
             slos=slos,
             present=cells[0].policy if self.has_present else None,
             rivals={policy_file(one).stem: load_policy(one) for one in rivals},
-        )
-
-    def lacking(self, question: Question) -> Advice | None:
-        """Return the answer to an observation that is not enough; None: it is."""
-        from lagbench.core.advice.model import Advice
-
-        if not self.lacks:
-            return None
-        slo, *also = question.slos
-        return Advice(
-            outcome="not_enough_data",
-            reasons=tuple(self.lacks),
-            slo=slo,
-            also=tuple(also),
-            scenarios=tuple(one.name for one in question.scenarios),
-            seeds=question.draws[-1],
-            bounds=(),
         )
 
 
@@ -311,28 +299,6 @@ def evaluator(master: str | None, say: Callable[[str], object]) -> Iterator[Eval
         from lagbench.project import state_dir
 
         yield SparkSearch(master, state_dir() / "outcomes", pool, say)
-
-
-def _proved(
-    console: Terminal,
-    asked: _Asked,
-    advice: Advice,
-    *,
-    pairs: int,
-    target: str,
-    target_settings: Path | None,
-) -> Advice:
-    from lagbench.cli.prove import prove
-
-    return prove(
-        console,
-        advice,
-        {cell.scenario.name: given for given, cell in asked.cells.items()},
-        overrides=asked.overrides,
-        pairs=pairs,
-        target=target,
-        target_settings=target_settings,
-    )
 
 
 def _print_answer(
