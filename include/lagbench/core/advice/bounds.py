@@ -14,6 +14,7 @@ from lagbench.core.advice.model import Bound
 from lagbench.core.advice.question import Question
 from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS
 from lagbench.core.policy.policy import Policy
+from lagbench.core.scenario.actions import rebalance_protocol
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.scenario.stream_start import mean_start_seconds
 from lagbench.core.simulation.plan import Plan, plan_cell
@@ -135,7 +136,8 @@ def _of_reaction(question: Question, scenario: Scenario) -> Bound:
     around = question.environment
     start = around.start_up_seconds
     start = mean_start_seconds(scenario.consumer) if start is None else start
-    sync, join = HPA_SYNC_SECONDS / 2, around.handover_seconds
+    protocol = rebalance_protocol(scenario.consumer.balancer) or "eager"
+    sync, join = HPA_SYNC_SECONDS / 2, sum(around.handovers[protocol].joined) / 2
     return Bound(
         scenario=scenario.name,
         name="reaction",
@@ -143,7 +145,7 @@ def _of_reaction(question: Question, scenario: Scenario) -> Bound:
         value=sync + start + join,
         unit="s",
         text=f"half a sync of the HPA {sync:g} s, the start of a pod {start:g} s, its first "
-        f"partition {join:g} s; only pods that are there before the load are faster",
+        f"partition {join:.2g} s; only pods that are there before the load are faster",
     )
 
 

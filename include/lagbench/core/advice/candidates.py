@@ -50,7 +50,7 @@ _SAMPLING = (5, 10)
 _LEADS = (15, 30, 60, 120)
 _RANGES = (15, 30, 60)
 _MOST_WINDOWS = 6
-_SHARES: Mapping[Family, float] = {"lag-scaler": 0.15, "backlog-slo": 0.1, "cron": 0.1}
+_SHARES: Mapping[Family, float] = {"lag-scaler": 0.1, "backlog-slo": 0.1, "cron": 0.1}
 """Of the budget, by how long a simulation takes, too; the rest goes to ``lag``."""
 _MINUTE = 60
 

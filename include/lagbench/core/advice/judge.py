@@ -53,8 +53,10 @@ class Judge:
     def holds(self, values: Reals) -> bool:
         """Return whether each SLO holds with every draw, with the margin of its residuals."""
         for slo, column in zip(self.question.slos, values.T, strict=True):
+            if column.max() > slo.limit:
+                return False
             real = self.real_range(slo, column)
-            if max(column.max(), 0.0 if real is None else real[1]) > slo.limit:
+            if real is not None and real[1] > slo.limit:
                 return False
         return True
 

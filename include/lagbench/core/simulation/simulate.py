@@ -30,7 +30,13 @@ from lagbench.core.scenario.actions import (
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.simulation.simulated_autoscaler import SimulatedAutoscaler, SimulatedClock
 from lagbench.core.simulation.simulated_world import SimulatedEnvironment, World
-from lagbench.core.simulation.simulation_measures import Simulation, Timeline, lag_lines, measure
+from lagbench.core.simulation.simulation_measures import (
+    Simulation,
+    Timeline,
+    lag_lines,
+    measure,
+    readings,
+)
 
 DEFAULT_SLO_SECONDS = 30.0
 _SIMULATED = (KillPod, SwapPolicy, AutoscalerDown, SlowDownstream, GrowPartitions)
@@ -90,6 +96,7 @@ def simulate(
     )
     timeline = played.run(until)
     instants, lags = lag_lines(world, until)
+    read = readings(world, instants, lags, until, random.uniform(0.0, around.reading_seconds))
     return Simulation(
         scenario=scenario.name,
         policy=policy_name,
@@ -99,13 +106,14 @@ def simulate(
             world,
             instants,
             lags,
+            read,
             until=until,
             slo_seconds=slo,
             drained_records=limits.lag_threshold_records,
             started_replicas=limits.started_replicas,
         ),
         timeline=timeline,
-        total_lag=(instants, lags.sum(axis=1)),
+        total_lag=read,
     )
 
 

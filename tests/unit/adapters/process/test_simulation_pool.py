@@ -54,7 +54,7 @@ def test_a_worker_ends_with_its_parent(tmp_path: Path, ending: signal.Signals) -
         parent.wait(60)
 
     assert pids
-    eventually(lambda: not any(map(_is_running, pids)), seconds=60)
+    eventually(lambda: not any(map(_is_running, pids)), "the workers have ended")
 
 
 def _is_running(pid: str) -> bool:

@@ -183,14 +183,14 @@ def test_new_partitions_wait_until_a_member_finds_them() -> None:
     """The first member to look finds them after its share of 10 s; then the group rebalances."""
     found = world(cell(GROWTH, partitions="6"), 4)
     found.advance(20.0)
-    rebalances = len(found.fleet.rebalanced_at)
+    rebalances = len(found.fleet.rebalances)
     found.grow(12)
     assert set(found.backlog.owners[6:]) == {-1}
 
     found.advance(21.9)
-    assert len(found.fleet.rebalanced_at) == rebalances
+    assert len(found.fleet.rebalances) == rebalances
     found.advance(23.0)
-    assert len(found.fleet.rebalanced_at) == rebalances + 1
+    assert len(found.fleet.rebalances) == rebalances + 1
     assert -1 not in found.backlog.owners
 
 
