@@ -62,7 +62,7 @@ def record_proof(folder: str) -> dict[str, Any]:
 
     params = get_current_context()["params"]
     if not params["prove"]:
-        raise AirflowSkipException("the conf asks for no proof")
+        raise AirflowSkipException("prove is off in the conf")
     with wrong_input_is_final():
         return record(folder, params, most=MOST_PROOF_RUNS)
 
@@ -79,7 +79,7 @@ def keep_proof(folder: str) -> dict[str, Any]:
 
     params = get_current_context()["params"]
     if not params["prove"]:
-        raise AirflowSkipException("the conf asks for no proof")
+        raise AirflowSkipException("prove is off in the conf")
     return keep(folder, params)
 
 

@@ -26,7 +26,7 @@ from lagbench_spark.session import open_session
 _BATCH_JOBS = 100
 """Of one Arrow batch to Python; a job takes some hundredths of a second."""
 _PART_JOBS_PER_CORE = 500
-"""What a core loses at most when the search is stopped, and how seldom all wait for the last."""
+"""A search that is stopped loses at most this much; the cores wait for the last job as seldom."""
 _TASKS_PER_CORE = 5
 """Some jobs take longer than others."""
 _JOBS = "key string, place string, job binary"

@@ -35,7 +35,7 @@ A_LIMIT = "NAME=LIMIT, one a line, e.g. time_lag_p99_seconds=30"
 def require_valid(params: Mapping[str, Any], *, has_people: bool) -> None:
     """Reject a conf that cannot be answered.
 
-    :param has_people: False: nobody can answer, and no other Dag run is started.
+    :param has_people: False: no person can answer, and no other Dag run is started.
     """
     check_question(_asked(params)[0])
     path = _new_file(params)

@@ -5,9 +5,16 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
+from lagbench.adapters.runs.experiment_folder import ExperimentFolder
+from lagbench.adapters.runs.run_folder import runs_root
 from lagbench.catalog.catalog import load_policy
 from lagbench.core.advice.model import Advice, AskedSlo, Candidate, ScenarioResult
+from lagbench.core.compare.experiment import PlannedRun
 from lagbench.core.simulation.simulation_measures import Spread
+from lagbench.core.verdict.slo import SloResult
+from lagbench.core.verdict.verdict import Verdict
+from lagbench.results.executions import record_run
+from tests.fakes import compared_runs
 
 NO_SPREAD = Spread(None, None, None)
 
@@ -50,3 +57,22 @@ def advice(**changed: Any) -> Advice:
         "present": candidate("present", "lag-default"),
     }
     return Advice.model_validate({**given, **changed})
+
+
+def measure(folder: ExperimentFolder, run: PlannedRun, reaction: float, status: Any) -> None:
+    """Record a run with a reaction and what its verdict says of it."""
+    name = run.key.replace("_", "-")
+    made = compared_runs.write_run(runs_root(), name, seed=run.seed, reaction=reaction)
+    slo = SloResult(
+        name="reaction_seconds",
+        title="Scale-out reaction",
+        threshold="at most 20 s",
+        limit=20.0,
+        value=reaction,
+        unit="s",
+        status=status,
+        reason="so it is",
+    )
+    verdict = Verdict(run_id=name, status="fail", reasons=("of another SLO",), slos=(slo,))
+    made.write_json(made.verdict, verdict.model_dump(mode="json"))
+    record_run(folder, run, made, now=2)

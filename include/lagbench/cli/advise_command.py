@@ -153,6 +153,8 @@ def advise(
         advice = _searched(console, question, master)
     write_advice(files, advice, present=asked.present_file, command=command)
     if prove and advice.pick is not None:
+        if pod_start is not None and target == "embedded":  # a cluster's pods start as they do
+            asked = asked.with_pod_start(pod_start)
         given = {cell.scenario.name: name for name, cell in asked.cells.items()}
         overrides = asked.overrides
         advice = rehearsed(console, advice, given, overrides=overrides, pairs=pairs, **place)
@@ -203,6 +205,11 @@ class _Asked:
         own = {cell.policy.where for cell in cells.values()}
         has_present = len(own) == 1 and (policy is not None or is_known)
         return cls(cells, has_present, parse_settings(settings or ()), lacks)
+
+    def with_pod_start(self, seconds: float) -> _Asked:
+        """Return what its rehearsals are asked with, so that their pods start as simulated."""
+        given = {"consumer.start_seconds": f"{seconds:g}"}
+        return replace(self, overrides={**self.overrides, **given})
 
     @property
     def present_file(self) -> bytes | None:
@@ -305,6 +312,7 @@ def _print_answer(
     console: Terminal, question: Question, advice: Advice, files: AdviceFolder, command: str
 ) -> None:
     """Print the answer in a dozen lines."""
+    from lagbench.results import advice_files
     from lagbench.results.advice_files import again, headline, named, numbers, proof_text
 
     style = {"advice": "green", "no_policy": "red"}.get(advice.outcome, "yellow")
@@ -319,6 +327,9 @@ def _print_answer(
             for title, one in named(advice)
         ]
         console.table(heads, rows, right=heads[2:])
+    if advice.proof:
+        heads = advice_files.PROOF_HEADS
+        console.table(heads, list(advice_files.proof_rows(advice)), right=heads[3:])
     console.facts("", _facts(question, advice, files))
     if pick is not None:
         first, more = question.scenarios[0].name, proof_text(advice)

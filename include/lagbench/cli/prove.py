@@ -36,7 +36,7 @@ def prove(
     target: str,
     target_settings: Path | None,
 ) -> Advice:
-    """Return the advice with its proof; the same advice goes on behind the last run.
+    """Return the advice with its proof; the same advice continues after the last run.
 
     :param asked: by the scenario's name in the advice, the name or path that was given.
     :raises NotReady: a rehearsal ended without a verdict.

@@ -14,16 +14,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from lagbench.core.advice.job import Job, Outcome
-from lagbench.core.cluster.spark_connection import (
-    Here,
-    SparkPlace,
-    SparkSettings,
-    compose_submission,
-    place_of,
-)
+from lagbench.core.cluster.spark_connection import SparkPlace, place_of
 from lagbench.embedded.java import driver_options, find_java
 from lagbench.embedded.spark_packages import (
-    POD_TEMPLATE,
     SPARK_JOBS,
     spark_environment,
     submit_environment,
@@ -36,7 +29,6 @@ from lagbench.shared_with_spark.spark_job import each_second
 FEWEST_JOBS = 500
 """Of fewer, Spark's start takes longer than the work: the pool does them."""
 _HERE = "local[*]"
-_JOB = "advise_search"
 _DRIVER_MEMORY = "1g"
 
 
@@ -101,7 +93,8 @@ class SparkSearch:
 
     def _submit(self, jobs: Sequence[Job]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        place, before, said = place_of("advise", self.master), self._count(), [""]
+        is_here = place_of("advise", self.master) is SparkPlace.LOCAL
+        before, said, log_path = self._count(), [""], self.folder / "spark.log"
 
         def show() -> None:
             now = f"{self._count() - before:,} of {len(jobs):,} jobs are done on {self.master}"
@@ -111,43 +104,26 @@ class SparkSearch:
 
         show()
         with (
-            tempfile.TemporaryDirectory(prefix="lagbench-advise-") as name,
+            tempfile.TemporaryDirectory(prefix="lagbench-advise-") as scratch,
             driver_options(find_java(), messages=0) as options,
+            each_second(show),
         ):
-            scratch = Path(name)
-            file = scratch / "jobs.pickle"
+            file = Path(scratch) / "jobs.pickle"
             file.write_bytes(pickle.dumps(list(jobs)))
-            settings = SparkSettings()
-            if place is not SparkPlace.LOCAL:
-                settings = SparkSettings(python=os.environ.get("PYSPARK_PYTHON"))
-            here = Here(
-                run_folder=self.folder,
-                spark_jobs=SPARK_JOBS,
-                jars=(),
-                code_zip=write_code_zip(scratch),
-                python=sys.executable,
-                pod_template=POD_TEMPLATE,
-            )
-            submission = compose_submission(place, settings, here, job=_JOB, namespace=None)
             command = ["--master", self.master, "--driver-memory", _DRIVER_MEMORY]
             command += ["--driver-java-options", options]
-            for key, value in submission.conf.items():
-                command += ["--conf", f"{key}={value}"]
-            if submission.py_files:
-                command += ["--py-files", ",".join(submission.py_files)]
-            command += [submission.application, "--jobs", str(file)]
+            if not is_here:
+                python = os.environ.get("PYSPARK_PYTHON", "python3")
+                command += ["--py-files", str(write_code_zip(Path(scratch)))]
+                command += ["--conf", f"spark.pyspark.python={python}"]
+                command += ["--conf", f"spark.pyspark.driver.python={sys.executable}"]
+            command += [str(SPARK_JOBS / "advise_search.py"), "--jobs", str(file)]
             command += ["--outcomes", str(self.folder.absolute())]
-            is_here = place is SparkPlace.LOCAL
-            log_path = self.folder / "spark.log"
-            with each_second(show):
-                code, tail = spark_submit(
-                    command,
-                    log_path=log_path,
-                    environment=spark_environment() if is_here else submit_environment(),
-                )
+            variables = spark_environment() if is_here else submit_environment()
+            code, tail = spark_submit(command, log_path=log_path, environment=variables)
         show()
         if code != 0:
             raise NotReady(
-                f"Spark ended with code {code}; what was done is kept: the same command goes on. "
+                f"Spark ended with code {code}; what was done is kept: the same command continues. "
                 f"Whole log: {log_path}\n{tail}"
             )

@@ -221,6 +221,8 @@ def summary(advice: Advice, command: str) -> str:
             for one in advice.changes
         ]
         lines += ["", *_table(heads, rows)]
+    if advice.proof:
+        lines += ["", *_table(PROOF_HEADS, list(proof_rows(advice)))]
     if advice.outcome != "advice":
         lines += [f"* {one.scenario}: {_escaped(one.text)}" for one in advice.bounds]
     left = ", ".join(advice.left_out) or "nothing"
@@ -238,6 +240,21 @@ def proof_text(advice: Advice) -> str:
         return "Not proved by real runs."
     words = [f"{one.title} on {one.scenario}: {one.verdict}" for one in advice.proof]
     return f"Rehearsed: {'; '.join(words)}."
+
+
+PROOF_HEADS = ("rehearsed", "verdict", "measure", "predicted", "measured", "residual")
+
+
+def proof_rows(advice: Advice) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each measure of each policy that was rehearsed, with the values by run."""
+    for one in advice.proof:
+        place = f"{one.title} on {one.scenario}", one.verdict
+        for found in zip(*(run.measures for run in one.runs), strict=True):
+            if any(row.measured is not None for row in found):
+                values = ", ".join(row.measured_text for row in found)
+                residuals = ", ".join(row.residual_text for row in found)
+                yield *place, found[0].heading, found[0].predicted_text, values, residuals
+                place = "", ""
 
 
 def _code(text: str | None) -> str:

@@ -14,12 +14,11 @@ if TYPE_CHECKING:
 class ApproveAdviceOperator(ApprovalOperator):
     """Wait for the answer in Airflow's page of required actions; rejected skips what follows.
 
-    With ``ask`` off in the conf, whoever has started the run has approved, and nobody is waited
-    for.
+    With ``ask`` off in the conf, the person who started the run has approved: it does not wait.
     """
 
     def execute(self, context: Context) -> Any:
-        """Park the task until the answer, or go on."""
+        """Park the task until the answer, or end it."""
         if context["params"]["ask"]:
             return super().execute(context)
         self.log.info("approved by the conf of the run: ask is off")

@@ -6,16 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fakes import compared_runs
-from tests.fakes.advices import advice, candidate
+from tests.fakes.advices import advice, candidate, measure
 
-from lagbench.adapters.runs.run_folder import runs_root
 from lagbench.core.advice.proof import held_by
-from lagbench.core.compare.experiment import PlannedRun
 from lagbench.core.policy.stream_windows import WINDOWS_ANNOTATION
-from lagbench.core.verdict.slo import SloResult
-from lagbench.core.verdict.verdict import Verdict
-from lagbench.results.executions import read_progress, record_run, start_execution
+from lagbench.results.advice_files import proof_rows
+from lagbench.results.executions import read_progress, start_execution
 from lagbench.results.proof import Proof
 
 
@@ -34,25 +30,6 @@ def proof_of(**changed: Any) -> Proof:
     return Proof.of(told, "quick_spike", "quick_spike", overrides={}, pairs=2, seconds=60)
 
 
-def measure(proof: Proof, run: PlannedRun, reaction: float, status: Any) -> None:
-    """Record a run with a reaction and what its verdict says of it."""
-    name = run.key.replace("_", "-")
-    made = compared_runs.write_run(runs_root(), name, seed=run.seed, reaction=reaction)
-    slo = SloResult(
-        name="reaction_seconds",
-        title="Scale-out reaction",
-        threshold="at most 20 s",
-        limit=20.0,
-        value=reaction,
-        unit="s",
-        status=status,
-        reason="so it is",
-    )
-    verdict = Verdict(run_id=name, status="fail", reasons=("of another SLO",), slos=(slo,))
-    made.write_json(made.verdict, verdict.model_dump(mode="json"))
-    record_run(proof.folder, run, made, now=2)
-
-
 def test_each_policy_has_its_runs_beside_what_was_predicted(proof: Proof) -> None:
     """The runner-up is the present policy and is not rehearsed twice; a missing run stays so."""
     planned = read_progress(proof.folder).schedule.runs
@@ -61,7 +38,7 @@ def test_each_policy_has_its_runs_beside_what_was_predicted(proof: Proof) -> Non
     for run in planned:
         if (run.cell, run.pair) != ("pick", 2):
             reaction, status = (25.0, "fail") if run.cell == "present" else (16.5, "pass")
-            measure(proof, run, reaction, status)
+            measure(proof.folder, run, reaction, status)
 
     present, pick = proof.read()
 
@@ -72,6 +49,9 @@ def test_each_policy_has_its_runs_beside_what_was_predicted(proof: Proof) -> Non
     assert residuals["pod_minutes"].measured is not None
     assert set(residuals) == {"reaction_seconds", "pod_minutes"}
     assert pick.runs[0].verdict == "pass"  # whatever else the run was judged by
+    shown = list(proof_rows(proof.advice.model_copy(update={"proof": (present, pick)})))
+    assert [row[1] for row in shown] == ["fail", "", "undetermined", ""]
+    assert [row[-1] for row in shown if row[2].startswith("Scale-out")] == ["+10.0, +10.0", "+1.5"]
 
 
 def test_the_same_advice_goes_on_in_its_folder_and_another_has_its_own(proof: Proof) -> None:
