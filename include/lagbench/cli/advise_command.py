@@ -46,12 +46,11 @@ _CODES = {
     "advice": ExitCode.PASS,
     "no_policy": ExitCode.SLO_FAILED,
     "not_enough_data": ExitCode.UNDETERMINED,
-}
-_PROVED = {
     "pass": ExitCode.PASS,
     "fail": ExitCode.SLO_FAILED,
     "undetermined": ExitCode.UNDETERMINED,
 }
+"""By outcome, or by the verdict of the pick's rehearsals."""
 
 
 def advise(
@@ -108,6 +107,7 @@ def advise(
 
     Nothing is applied: the policy is a file. Exit code 1: no policy can; 4: not enough data.
     """
+    from lagbench.cli.prove import prove as rehearsed
     from lagbench.cli.prove import require_provable
     from lagbench.core.advice.question import check_question
     from lagbench.core.advice.search import bounds_only
@@ -136,12 +136,16 @@ def advise(
     place: dict[str, Any] = {"target": target, "target_settings": target_settings}
     if prove:
         require_provable(pairs, **place)
-    advice = asked.lacking(question) or bounds_only(question)
+    advice = bounds_only(question)
+    if asked.lacks:
+        update = {"outcome": "not_enough_data", "reasons": tuple(asked.lacks), "bounds": ()}
+        advice = advice.model_copy(update=update)
     if advice.bounds:
         console.say("bounds, known without a search", style="bold")
         for one in advice.bounds:
             where = f"{one.scenario}: " if len(advice.scenarios) > 1 else ""
-            console.say(f"  {where}{one.title}: {one.text}")
+            style = "red" if one.is_broken else ""
+            console.say(f"  {where}{one.title}: {one.text}", style=style)
     names = [one.name for one in question.scenarios]
     files = AdviceFolder.create(names, at=folder, now=datetime.now(UTC))
     command = f"lagbench {shlex.join(sys.argv[1:])}"
@@ -151,10 +155,12 @@ def advise(
     if prove and advice.pick is not None:
         if pod_start is not None and target == "embedded":  # a cluster's pods start as they do
             asked = asked.with_pod_start(pod_start)
-        advice = _proved(console, asked, advice, pairs=pairs, **place)
+        given = {cell.scenario.name: name for name, cell in asked.cells.items()}
+        overrides = asked.overrides
+        advice = rehearsed(console, advice, given, overrides=overrides, pairs=pairs, **place)
         write_advice(files, advice, present=asked.present_file, command=command)
     code = _CODES[advice.outcome]
-    pick = [_PROVED[one.verdict] for one in advice.proof if one.role == "pick"]
+    pick = [_CODES[one.verdict] for one in advice.proof if one.role == "pick"]
     code = max([code, *pick], key=(0, 4, 1).index)
     if as_json:
         document = advice.model_dump(mode="json")
@@ -224,23 +230,6 @@ class _Asked:
             rivals={policy_file(one).stem: load_policy(one) for one in rivals},
         )
 
-    def lacking(self, question: Question) -> Advice | None:
-        """Return the answer to an observation that is not enough; None: it is."""
-        from lagbench.core.advice.model import Advice
-
-        if not self.lacks:
-            return None
-        slo, *also = question.slos
-        return Advice(
-            outcome="not_enough_data",
-            reasons=tuple(self.lacks),
-            slo=slo,
-            also=tuple(also),
-            scenarios=tuple(one.name for one in question.scenarios),
-            seeds=question.draws[-1],
-            bounds=(),
-        )
-
 
 def _replay(run: str) -> tuple[Path, bool, list[str]]:
     """Return the scenario of an observation, whether its policy is known, and what it lacks."""
@@ -285,18 +274,16 @@ def _searched(console: Terminal, question: Question, master: str | None) -> Advi
     expected, began = expected_simulations(question), time.monotonic()
     done, said = 0, 0.0
     with evaluator(master, console.say) as run, console.status("") as status:
+        every, tell = (0.2, status.update) if console.is_terminal else (_LINE_SECONDS, console.say)
 
         def evaluate(jobs: Sequence[Job]) -> Iterator[Outcome]:
             nonlocal done, said
             for outcome in run(jobs):
                 done += len(outcome.rows)
                 passed = time.monotonic() - began
-                left = passed / done * max(0, expected - done)
-                text = f"simulated {done:,} of about {expected:,} runs, {left:,.0f} s left"
-                status.update(text)
-                if not console.is_terminal and passed - said >= _LINE_SECONDS:
-                    said = passed
-                    console.say(text)
+                if passed - said >= every:
+                    said, left = passed, passed / done * max(0, expected - done)
+                    tell(f"simulated {done:,} of about {expected:,} runs, {left:,.0f} s left")
                 yield outcome
 
         advice = search(question, evaluate)
@@ -319,28 +306,6 @@ def evaluator(master: str | None, say: Callable[[str], object]) -> Iterator[Eval
         from lagbench.project import state_dir
 
         yield SparkSearch(master, state_dir() / "outcomes", pool, say)
-
-
-def _proved(
-    console: Terminal,
-    asked: _Asked,
-    advice: Advice,
-    *,
-    pairs: int,
-    target: str,
-    target_settings: Path | None,
-) -> Advice:
-    from lagbench.cli.prove import prove
-
-    return prove(
-        console,
-        advice,
-        {cell.scenario.name: given for given, cell in asked.cells.items()},
-        overrides=asked.overrides,
-        pairs=pairs,
-        target=target,
-        target_settings=target_settings,
-    )
 
 
 def _print_answer(
@@ -378,6 +343,11 @@ def _print_answer(
 
 
 def _facts(question: Question, advice: Advice, files: AdviceFolder) -> Iterator[tuple[str, str]]:
+    if advice.pick is not None and advice.pick.knobs:
+        knobs = [
+            f"{name} {value}" for name, value in advice.pick.knobs.items() if value is not None
+        ]
+        yield "pick", ", ".join(knobs)
     if advice.margin is not None:
         yield "margin", advice.margin.text
     error = question.error_of(advice.slo.name)

@@ -200,8 +200,4 @@ def _labels(points: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         while any(a < end and begin < b and abs(at - y) < _LABEL_HEIGHT for a, b, y in taken):
             at += _LABEL_HEIGHT
         taken.append((begin, end, at))
-        yield {"x": near, "y": at, "anchor": "end" if is_left else "start", **_of_label(one)}
-
-
-def _of_label(point: dict[str, Any]) -> dict[str, str]:
-    return {"text": point["label"], "kind": point["kind"]}
+        yield {**one, "x": near, "y": at, "anchor": "end" if is_left else "start"}

@@ -144,7 +144,7 @@ def headline(advice: Advice) -> str:
         return f"Not enough data to advise on {asked}."
     if pick is None:
         return f"No policy can hold {asked}."
-    cost = f"{pick.pod_minutes:,.1f} pod-minutes"
+    cost = f"{numbers(advice, pick)[2]} pod-minutes"
     if pick.family == "present":
         return f"Keep the present policy: it holds {asked} with {cost}."
     if present is None or not present.pod_minutes or pick.pod_minutes is None:
