@@ -64,7 +64,10 @@ def bounds_only(question: Question) -> Advice:
     }
     if refused:
         return Advice(outcome="not_enough_data", reasons=refused, bounds=(), **common)
-    every_pod = Space(question).fixed(question.most_replicas)
+    space = Space(question)
+    every_pod = space.fixed(question.most_replicas)
+    if space.cron_windows:  # which pod shares the hottest partition is not known
+        common["left_out"] = (f"cron with fewer pods than the hottest needs, {space.cron_pods[0]}",)
     bounds = bounds_of(question, _places(question), every_pod.manifest)
     broken = tuple(f"{one.scenario}: {one.text}" for one in bounds if one.is_broken)
     outcome = "no_policy" if broken else "advice"
