@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lagbench.core.advice.job import KEPT, Place, evaluate_job, new_job
-from lagbench.core.advice.model import Bound
+from lagbench.core.advice.model import Bound, BoundName
 from lagbench.core.advice.question import Question
 from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS
 from lagbench.core.policy.policy import Policy
@@ -44,42 +44,25 @@ def bounds_of(
 def _of_load(question: Question, scenario: Scenario, plan: Plan) -> Iterator[Bound]:
     needed, rate, most = plan.pods_needed_at_base, plan.pod_rate, question.most_replicas
     text = f"the base rate of {plan.base_rate:,.0f}/s needs {_pods(needed)} of {rate:,.0f}/s"
-    is_broken = needed > most
-    if is_broken:
+    floor = _bound(scenario, "floor", "Fewest pods at the base rate, pods", needed, text)
+    if needed > most:
         text += f", and there are at most {most}"
-    yield Bound(
-        scenario=scenario.name,
-        name="floor",
-        title="Fewest pods at the base rate",
-        value=needed,
-        unit="pods",
-        text=text,
-        is_broken=is_broken,
-    )
-    share, sustained = plan.hottest_share, rate / plan.hottest_share
+        floor = floor.model_copy(update={"text": text, "is_broken": True})
+    yield floor
     text = (
-        f"{scenario.partitions} partitions feed no more pods; the hottest gets {share:.1%}, and "
-        f"one pod reads it, so no policy keeps up with more than {sustained:,.0f}/s"
+        f"{scenario.partitions} partitions feed no more pods; the hottest gets "
+        f"{plan.hottest_share:.1%}, and one pod reads it, so no policy keeps up with more than "
+        f"{rate / plan.hottest_share:,.0f}/s"
     )
-    yield Bound(
-        scenario=scenario.name,
-        name="ceiling",
-        title="Most useful pods",
-        value=scenario.partitions,
-        unit="pods",
-        text=text,
-    )
+    yield _bound(scenario, "ceiling", "Most useful pods, pods", scenario.partitions, text)
     over = plan.hottest_rate - rate
     if over > 0:
-        yield Bound(
-            scenario=scenario.name,
-            name="hottest_partition",
-            title="Growth of the hottest partition's lag at the peak",
-            value=over,
-            unit="messages/s",
-            text=f"partition {plan.hottest_partition} gets {plan.hottest_rate:,.0f}/s at the peak, "
-            f"{over:,.0f}/s more than its one pod does, under any policy",
+        text = (
+            f"partition {plan.hottest_partition} gets {plan.hottest_rate:,.0f}/s at the peak, "
+            f"{over:,.0f}/s more than its one pod does, under any policy"
         )
+        title = "Growth of the hottest partition's lag at the peak, messages/s"
+        yield _bound(scenario, "hottest_partition", title, over, text)
 
 
 def _of_every_pod(
@@ -87,33 +70,25 @@ def _of_every_pod(
 ) -> Iterator[Bound]:
     """Yield the least values of any policy; even they may break the SLO."""
     asked = [slo for slo in question.slos if slo.name in _LAG_SLOS]
-    if not asked:
-        return
-    row = evaluate_job(new_job("every pod", every_pod, place, range(1))).rows[0]
+    row = evaluate_job(new_job("every pod", every_pod, place, range(1))).rows[0] if asked else ()
+    # With fewer pods than partitions it matters which pod shares the hottest one: no proof.
+    is_every = plan.max_replicas >= scenario.partitions
     for slo in asked:
-        least = row[KEPT.index(slo.name)]
         if slo.name == "drain_seconds" and not plan.spikes:
             continue
-        error = question.error_of(slo.name)
+        least, error = row[KEPT.index(slo.name)], question.error_of(slo.name)
         low = least if error is None or least is None else error.interval(least)[0]
-        # With fewer pods than partitions it matters which pod shares the hottest one: no proof.
-        is_every = plan.max_replicas >= scenario.partitions
-        is_broken = is_every and (low is None or low > slo.limit)
         pods = f"{_pods(plan.max_replicas)} of {plan.pod_rate:,.0f}/s each, all the time"
         text = f"{slo.text(least)} even with {pods}"
         if least is None:
             text = f"not reached within {place.environment.tail_seconds:,.0f} s even with {pods}"
-        if is_broken:
+        of = "least of any policy" if is_every else "with every pod"
+        title = f"{slo.slo.title}, {of}, {slo.slo.unit}"
+        found = _bound(scenario, "least_value", title, least, text)
+        if is_every and (low is None or low > slo.limit):
             text += f": no policy holds {slo.slo.threshold}; {_cause(scenario, plan)}"
-        yield Bound(
-            scenario=scenario.name,
-            name="least_value",
-            title=f"{slo.slo.title}, {'least of any policy' if is_every else 'with every pod'}",
-            value=least,
-            unit=slo.slo.unit,
-            text=text,
-            is_broken=is_broken,
-        )
+            found = found.model_copy(update={"text": text, "is_broken": True})
+        yield found
 
 
 def _cause(scenario: Scenario, plan: Plan) -> str:
@@ -138,15 +113,12 @@ def _of_reaction(question: Question, scenario: Scenario) -> Bound:
     start = mean_start_seconds(scenario.consumer) if start is None else start
     protocol = rebalance_protocol(scenario.consumer.balancer) or "eager"
     sync, join = HPA_SYNC_SECONDS / 2, sum(around.handovers[protocol].joined) / 2
-    return Bound(
-        scenario=scenario.name,
-        name="reaction",
-        title="Reaction of a policy that adds pods, on average at least",
-        value=sync + start + join,
-        unit="s",
-        text=f"half a sync of the HPA {sync:g} s, the start of a pod {start:g} s, its first "
-        f"partition {join:.2g} s; only pods that are there before the load are faster",
+    text = (
+        f"half a sync of the HPA {sync:g} s, the start of a pod {start:g} s, its first partition "
+        f"{join:.2g} s; only pods that are there before the load are faster"
     )
+    title = "Reaction of a policy that adds pods, on average at least, s"
+    return _bound(scenario, "reaction", title, sync + start + join, text)
 
 
 def _of_present(question: Question, scenario: Scenario) -> Iterator[Bound]:
@@ -156,24 +128,23 @@ def _of_present(question: Question, scenario: Scenario) -> Iterator[Bound]:
     if plan.loop_gain is None or plan.standing_lag_seconds is None:
         return
     gain, standing = plan.loop_gain, plan.standing_lag_seconds
-    yield Bound(
-        scenario=scenario.name,
-        name="standing_lag",
-        title="Time lag at rest of the present policy",
-        value=standing,
-        unit="s",
-        text=f"between floor and ceiling it comes to rest at {standing:.2g} s of lag, at any rate",
-    )
+    text = f"between floor and ceiling it comes to rest at {standing:.2g} s of lag, at any rate"
+    title = "Time lag at rest of the present policy, s"
+    yield _bound(scenario, "standing_lag", title, standing, text)
     word = "it flips by itself" if gain >= _FLIPS_FROM else "it may flip" if gain > 1 else "stable"
-    yield Bound(
-        scenario=scenario.name,
-        name="loop_gain",
-        title="Loop gain of the present policy",
-        value=gain,
-        unit="",
-        text=f"one pod works off {gain:.2g} lagThresholds between two syncs: without a scale-down "
-        f"window {word}",
+    text = (
+        f"one pod works off {gain:.2g} lagThresholds between two syncs: without a scale-down "
+        f"window {word}"
     )
+    yield _bound(scenario, "loop_gain", "Loop gain of the present policy, ", gain, text)
+
+
+def _bound(
+    scenario: Scenario, name: BoundName, heading: str, value: float | None, text: str
+) -> Bound:
+    """Return a bound; the heading is the title with the unit behind its last comma."""
+    title, _, unit = heading.rpartition(", ")
+    return Bound(scenario=scenario.name, name=name, title=title, value=value, unit=unit, text=text)
 
 
 _FLIPS_FROM = 7.5

@@ -17,12 +17,12 @@ _LEAST_GROUP = 2
 def front_of(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     """Return those of which none is cheaper with no more of the SLO's measure, by cost.
 
-    Of two with the same point the one with fewer flips stays.
+    The worst draw counts, as it does for the SLO. Of equal points that with fewer flips stays.
     """
     known = [
-        (one.pod_minutes, one.slo_value, one.flips or 0.0, one)
+        (one.pod_minutes, one.worst_value, one.flips or 0.0, one)
         for one in candidates
-        if one.pod_minutes is not None and one.slo_value is not None
+        if one.pod_minutes is not None and one.worst_value is not None
     ]
     found: list[Candidate] = []
     least = np.inf
@@ -34,10 +34,13 @@ def front_of(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
 
 
 def knee_of(front: Sequence[Candidate]) -> str | None:
-    """Return the point farthest below the line between the front's ends; None: fewer than three."""
+    """Return the point farthest below the line between the front's ends; None: fewer than three.
+
+    In logarithms: from 500 s to 100 s is as much as from 100 s to 20 s.
+    """
     if len(front) < 3:
         return None
-    points = np.array([(one.pod_minutes, one.slo_value) for one in front], dtype=np.float64)
+    points = np.log1p([(one.pod_minutes or 0.0, one.worst_value or 0.0) for one in front])
     span = points[-1] - points[0]
     if not span.all():
         return None

@@ -95,6 +95,13 @@ class Candidate(MeasureModel):
         return max(known, default=None)
 
     @property
+    def worst_value(self) -> float | None:
+        """The highest of all draws and scenarios; None: with one of them it never came true."""
+        found = [one.slo_value for one in self.results]
+        known = [one.high for one in found if one.high is not None and not one.missing]
+        return max(known) if known and len(known) == len(found) else None
+
+    @property
     def flips(self) -> float | None:
         """The most flips over the scenarios, medians."""
         found = [one.flips.median for one in self.results]

@@ -128,7 +128,8 @@ def search(question: Question, evaluate: Evaluate) -> Advice:
         least = min(failed.values())
         names = {entry.draft.name for entry in finalists if failed[entry.draft.name] == least}
     ranked = _ranked([found[name] for name in names])
-    pick = ranked[0]
+    pick, out = ranked[0], {one.candidate for one in fallen}
+    able = [one for one in searched if one.regret is not None and one.name not in out]
     limits += [
         f"{one.candidate} itself {one.reason}" for one in fallen if one.candidate == pick.name
     ]
@@ -136,7 +137,7 @@ def search(question: Question, evaluate: Evaluate) -> Advice:
     return answer.model_copy(
         update={
             "pick": pick,
-            "runner_up": _runner_up(pick, ranked[1:]),
+            "runner_up": _runner_up(pick, [*ranked[1:], *_ranked(able)]),
             "dropped": (*unfit, *fallen),
             "margin": _margin(judge, question, pick),
             "reasons": tuple(_reasons(pick, searched, limits)),
@@ -235,6 +236,7 @@ def _ranked(candidates: Sequence[Candidate]) -> list[Candidate]:
 def _runner_up(pick: Candidate, others: Sequence[Candidate]) -> Candidate | None:
     """Return the best that is another policy, not the same one with a neighbouring window."""
     decisive = ("lagThreshold", "minReplicaCount", "backlogSeconds", "sustainSeconds")
+    others = [one for one in others if one.name != pick.name]
     for one in others:
         if one.family != pick.family or any(
             one.knobs.get(name) != pick.knobs.get(name) for name in decisive
