@@ -1,4 +1,4 @@
-"""What holds for every policy, without a search: arithmetic, and one simulation of every pod.
+"""Bound every policy without a search: by arithmetic, and by one simulation of every pod.
 
 The least time lag and drain of any policy are those of the group that has a pod for each partition
 all the time: no other has more capacity or fewer rebalances.
@@ -20,7 +20,7 @@ from lagbench.core.scenario.stream_start import mean_start_seconds
 from lagbench.core.simulation.plan import Plan, plan_cell
 
 _LAG_SLOS = ("drain_seconds", "time_lag_p99_seconds")
-"""Whose least value the group with every pod has."""
+"""Their least value is that of the group with every pod."""
 
 
 def bounds_of(

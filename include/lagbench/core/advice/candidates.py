@@ -146,7 +146,7 @@ class Space:
 
     @property
     def follows_tolerance(self) -> bool:
-        """Whether Kubernetes reads a tolerance in ``behavior``."""
+        """Return whether Kubernetes reads a tolerance in ``behavior``."""
         return has_gate("HPAConfigurableTolerance", self.question.version)
 
     @property

@@ -70,7 +70,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a job has found: a row of ``KEPT`` for each draw; None: it has no value there."""
+    """The result of a job: a row of ``KEPT`` for each draw; None: it has no value there."""
 
     key: str
     rows: tuple[tuple[float | None, ...], ...]
@@ -114,7 +114,7 @@ def evaluate_job(job: Job) -> Outcome:
 
 
 def _phase(draw: int) -> float:
-    """Return the share of the HPA's period that is over at the stream's start.
+    """Return the share of the HPA's period that has passed at the stream's start.
 
     Multiples of the golden ratio: the first few draws are spread as evenly as many are.
     """

@@ -50,7 +50,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Skeleton:
-    """What every candidate has in common with the present policy; without one: the catalog's."""
+    """The part of the present policy that every candidate keeps; without one: the catalog's."""
 
     metadata: Mapping[str, Any]
     spec: Mapping[str, Any]

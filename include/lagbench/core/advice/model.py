@@ -1,6 +1,6 @@
 """The advice on one or several scenarios, as ``advice.json`` has it.
 
-A number that was not computed is None. The costs are pod-minutes in all: from the stream's start to
+A number that was not computed is None. The costs are pod-minutes in total: from the stream's start to
 the end of what is simulated, so that they hold what a slow scale-down costs.
 """
 
@@ -42,7 +42,7 @@ class AskedSlo(MeasureModel):
 
 
 class Bound(MeasureModel):
-    """What holds for every policy (or for the present one), known without a search."""
+    """A limit of every policy (or of the present one), known without a search."""
 
     scenario: str
     name: BoundName

@@ -1,4 +1,4 @@
-"""What is asked of the advisor, and which questions it cannot or must not answer."""
+"""Read a question to the advisor, and reject those that it cannot or must not answer."""
 
 from __future__ import annotations
 

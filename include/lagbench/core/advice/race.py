@@ -130,7 +130,7 @@ class Race:
 
 
 def left_after(stage: int, budget: int) -> int:
-    """Return how many candidates go on after a stage, besides those that are never dropped."""
+    """Return how many candidates stay after a stage, besides those that are never dropped."""
     return max(_LEAST_LEFT, ceil(budget / _DIVISORS[min(stage, len(_DIVISORS) - 1)]))
 
 
@@ -144,7 +144,7 @@ def excess_of(cost: Reals, value: Reals) -> Reals:
 
 
 def survivors(table: Table, count: int) -> list[Entry]:
-    """Return those that go on, in the order of the table: ``count``, and those never dropped.
+    """Return those that stay, in the order of the table: ``count``, and those never dropped.
 
     Half of the seats go to the cheapest that hold so far, the others to the least excess.
     """
@@ -170,5 +170,6 @@ def survivors(table: Table, count: int) -> list[Entry]:
 
 
 def _point(table: Table, at: int) -> bytes:
-    """Return what is the same of two candidates that nothing has told apart."""
-    return table.costs[at].tobytes() + table.values[at].tobytes()
+    """Return what two candidates have in common that no draw distinguishes."""
+    point: bytes = table.costs[at].tobytes() + table.values[at].tobytes()
+    return point

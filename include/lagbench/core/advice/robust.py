@@ -1,7 +1,7 @@
 """Judge the best candidates again under other assumptions, and measure the regret of each.
 
-A variant in which none of the best holds drops nobody: it is a limit of the advice, and is said. A
-candidate that falls over where another one holds is dropped.
+A candidate that falls over where another one holds is dropped. A variant in which none of the best
+holds drops none: it is a limit of the advice, and its reasons name it.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def regrets(table: Table, holds: Mapping[str, bool]) -> dict[str, float]:
     """Return of each that holds the largest share of pod-minutes above the cheapest of a draw.
 
     The cheapest on a draw is that of those that hold in all of them: a policy that is lucky on one
-    draw is no measure for the others.
+    draw does not measure the others.
     """
     names = [entry.draft.name for entry in table.entries]
     places = [at for at, name in enumerate(names) if holds[name]]

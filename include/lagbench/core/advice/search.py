@@ -33,7 +33,7 @@ _VARIANTS = 11  # of ``robust``, at most
 _PRICE = 0.2
 """Share of pod-minutes above the cheapest up to which more reserve is looked for."""
 _NEAR = 0.02
-"""Shares of regret that are no difference: the plainer policy is advised."""
+"""Smaller differences of regret do not count: the plainer policy is advised."""
 _PLAINNESS = ("present", "fixed", "lag", "rival", "cron", "backlog-slo", "lag-scaler")
 """The present policy first: a change that saves nothing is none to advise."""
 _NEEDS = {

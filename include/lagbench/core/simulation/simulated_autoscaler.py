@@ -360,7 +360,7 @@ class ScrapedLag:
     def _rate(self, second: float, over: int, newest: int) -> float:
         """Return PromQL's rate over the last seconds: the slope between the samples in them.
 
-        It goes on up to the range's ends: by half an interval, if they are farther than 1.1 of it.
+        It extends to the range's ends: by half an interval, if they are farther than 1.1 of it.
         """
         oldest = bisect_right(self._at, second - over) if over else newest
         if newest <= oldest:
