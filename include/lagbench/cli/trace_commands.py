@@ -14,7 +14,7 @@ import typer
 
 from lagbench.cli.options import refuse
 from lagbench.cli.terminal import Terminal
-from lagbench.errors import ExitCode, NotReady
+from lagbench.errors import ExitCode, NotReady, WrongInput
 
 if TYPE_CHECKING:
     from lagbench.core.scenario.measured_load import MeasuredLoad
@@ -143,7 +143,9 @@ def _remarks(topic: str, settings: dict[str, str]) -> list[str]:
         "process_ms is a guess.",
     ]
     if "compact" in settings.get("cleanup.policy", ""):
-        found.append("The topic is compacted: what is gone counts when the next kept one came.")
+        found.append(
+            "The topic is compacted: a message that it dropped counts when the next one came."
+        )
     return found
 
 
@@ -208,7 +210,12 @@ def _write(output: Path, load: MeasuredLoad, partitions: int, remarks: Sequence[
     output.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(csv, encoding="utf-8")
     output.write_text(text, encoding="utf-8")
-    load_scenario(output)
+    try:
+        load_scenario(output)
+    except WrongInput:
+        file.unlink()
+        output.unlink()
+        raise
     console = Terminal()
     mean, peak = float(load.rates.mean()), float(load.rates.max())
     console.say(

@@ -124,7 +124,7 @@ def load_of_offsets(
 
 
 def require_trace(load: MeasuredLoad, *, where: str) -> None:
-    """Reject values that are no rate of messages, and gaps: what is missing is not zero.
+    """Reject values that cannot be rates of messages, and gaps: what is missing is not zero.
 
     :raises WrongInput: names instants and lengths.
     """
