@@ -7,13 +7,14 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from lagbench.adapters.runs.run_folder import FolderFile, RunFolder, runs_root
-from lagbench.core.advice.model import Advice, Candidate
+from lagbench.core.advice.model import Advice, Candidate, ScenarioResult
 from lagbench.core.advice.proof import ROLES
 from lagbench.core.keda.object.scaled_object_rules import HPA_CONFIG
 from lagbench.errors import WrongInput
@@ -156,10 +157,15 @@ def headline(advice: Advice) -> str:
     return f"{pick.name} holds {asked}, which the present policy does not, with {than}."
 
 
+def worst(one: Candidate) -> ScenarioResult:
+    """Return the scenario with the highest median of the SLO's measure; never known counts most."""
+    medians = ((result.slo_value.median, result) for result in one.results)
+    return max(medians, key=lambda row: inf if row[0] is None else row[0])[1]
+
+
 def numbers(advice: Advice, one: Candidate) -> tuple[str, str, str, str]:
     """Return what a table shows of a candidate: SLO value, real range, pod-minutes, flips."""
-    worst = max(one.results, key=lambda result: result.slo_value.median or 0.0)
-    real = worst.real_range
+    real = worst(one).real_range
     between = "–" if real is None else f"{advice.slo.text(real[0])} to {advice.slo.text(real[1])}"
     cost = "–" if one.pod_minutes is None else f"{one.pod_minutes:,.1f}"
     flips = "–" if one.flips is None else f"{one.flips:g}"

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lagbench.core.advice.candidates import rules_text
 from lagbench.core.advice.job import Job, Place, new_job
 from lagbench.core.advice.judge import Judge
 from lagbench.core.advice.model import Advice, Candidate, Change
@@ -70,6 +71,8 @@ class _Line:
         if value is _ABSENT:
             found = (f"{_DEFAULTS[end]:g} (default)" for end in _DEFAULTS if self._ends(end))
             return next(found, None)
+        if self._ends("policies"):
+            return rules_text([(one["type"], one["value"], one["periodSeconds"]) for one in value])
         return value if isinstance(value, str) else json.dumps(value)
 
     def _ends(self, end: str) -> bool:
