@@ -90,8 +90,8 @@ class AdviceFolder:
 
 
 def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    lines = [written(one).splitlines(keepends=True) for one in (old, new)]
-    return "".join(difflib.unified_diff(*lines, "present", "advised"))
+    before, after = (written(one).splitlines(keepends=True) for one in (old, new))
+    return "".join(difflib.unified_diff(before, after, "present", "advised"))
 
 
 def ordered_like(new: Any, old: Any) -> Any:
@@ -200,33 +200,19 @@ def summary(advice: Advice, command: str) -> str:
     if advice.margin is not None:
         lines.append(f"* {_escaped(advice.margin.text)}")
     if advice.pick is not None:
-        heads = (
-            "policy",
-            "",
-            advice.slo.slo.title,
-            "a real run, 90 %",
-            "pod-minutes",
-            "flips",
-            "holds",
-        )
+        figures = (advice.slo.slo.title, "a real run, 90 %", "pod-minutes", "flips")
         rows = [
             (title, f"`{one.name}`", *numbers(advice, one), "yes" if one.holds else "no")
             for title, one in named(advice)
         ]
-        lines += ["", *_table(heads, rows)]
+        lines += ["", *_table(("policy", "", *figures, "holds"), rows)]
     if advice.changes:
         heads = ("line", "before", "after", "why", "simulated effect")
-        rows = [
-            (
-                f"`{short_field(one.field)}`",
-                _code(one.before),
-                _code(one.after),
-                one.reason,
-                one.effect,
-            )
+        changed = [
+            (short_field(one.field), one.before, one.after, one.reason, one.effect)
             for one in advice.changes
         ]
-        lines += ["", *_table(heads, rows)]
+        lines += ["", *_table(heads, [(*map(_code, row[:3]), *row[3:]) for row in changed])]
     if advice.proof:
         lines += ["", *_table(PROOF_HEADS, list(proof_rows(advice)))]
     if advice.outcome != "advice":
@@ -254,7 +240,7 @@ PROOF_HEADS = ("rehearsed", "verdict", "measure", "predicted", "measured", "resi
 def proof_rows(advice: Advice) -> Iterator[tuple[str, ...]]:
     """Yield a row for each measure of each policy that was rehearsed, with the values by run."""
     for one in advice.proof:
-        place = f"{one.title} on {one.scenario}", one.verdict
+        place: tuple[str, str] = (f"{one.title} on {one.scenario}", one.verdict)
         for found in zip(*(run.measures for run in one.runs), strict=True):
             if any(row.measured is not None for row in found):
                 values = ", ".join(row.measured_text for row in found)
