@@ -170,8 +170,9 @@ class Space:
 
         Their order is that of the search: of equal ones the first stays.
         """
-        fixed = range(max(1, self.floors[0]), self.most + 1)
-        found = [self.fixed(pods) for pods in fixed][-max(2, self.question.budget // 100) :]
+        counts = max(2, self.question.budget // 100)
+        fixed = {round(n) for n in np.linspace(max(1, self.floors[0]), self.most, counts).tolist()}
+        found = [self.fixed(pods) for pods in sorted(fixed)]
         seen = {digest(one.manifest) for one in found}
         left = self.question.budget - len(found)
         for family, share in _SHARES.items():

@@ -77,8 +77,8 @@ class Candidate(MeasureModel):
     results: tuple[ScenarioResult, ...]
     holds: bool  # in each scenario
     regret: float | None = None
-    """Share of pod-minutes above the cheapest that holds, in the worst scenario and draw; None: it
-    does not hold."""
+    """Share of pod-minutes above the cheapest that may be advised, in the worst scenario and draw;
+    None: it does not hold, or is a cron for one who has none."""
 
     @property
     def pod_minutes(self) -> float | None:

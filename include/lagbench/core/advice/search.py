@@ -64,7 +64,10 @@ def bounds_only(question: Question) -> Advice:
     }
     if refused:
         return Advice(outcome="not_enough_data", reasons=refused, bounds=(), **common)
-    every_pod = Space(question).fixed(question.most_replicas)
+    space = Space(question)
+    every_pod = space.fixed(question.most_replicas)
+    if space.cron_windows:  # which pod shares the hottest partition is not known
+        common["left_out"] = (f"cron with fewer pods than the hottest needs, {space.cron_pods[0]}",)
     bounds = bounds_of(question, _places(question), every_pod.manifest)
     broken = tuple(f"{one.scenario}: {one.text}" for one in bounds if one.is_broken)
     outcome = "no_policy" if broken else "advice"
@@ -88,7 +91,7 @@ def search(question: Question, evaluate: Evaluate) -> Advice:
         entry.draft.name: bool(holding)
         for entry, holding in zip(last.entries, last.holding, strict=True)
     }
-    regret = regrets(last, holds)
+    regret = regrets(last, _eligible(question, last))
     found = {
         entry.draft.name: _candidate(judge, entry, places, holds, regret) for entry in last.entries
     }
@@ -104,7 +107,7 @@ def search(question: Question, evaluate: Evaluate) -> Advice:
             "dropped": tuple(unfit),
         }
     )
-    finalists = _finalists(searched, last, question)
+    finalists = _finalists(searched, last)
     rows: list[RobustRow] = []
     limits: list[str] = []
     fallen: list[Dropped] = []
@@ -192,32 +195,30 @@ def _candidate(
     )
 
 
-def _finalists(searched: Sequence[Candidate], table: Table, question: Question) -> list[Entry]:
-    """Return the best that hold: the cheapest, and those with the most reserve for little more.
+def _eligible(question: Question, table: Table) -> dict[str, bool]:
+    """Return which candidates hold and may be advised: ``policy check`` finds no error in them.
 
     A cron's hours are those of this load, so it is advised only to one who has such hours.
     """
     may_cron = question.present is not None and any(
         one.type == "cron" for one in question.present.limits.of_triggers
     )
-    able = [
-        one
-        for one in searched
-        if (one.regret or 0.0) <= _PRICE
-        and one.holds
-        and (one.family != "cron" or may_cron)
-        and _is_clean(one.manifest)
-    ]
+    return {
+        entry.draft.name: bool(holds)
+        and (entry.draft.family != "cron" or may_cron)
+        and review_policy(entry.draft.manifest, where=entry.draft.name).can_run
+        for entry, holds in zip(table.entries, table.holding, strict=True)
+    }
+
+
+def _finalists(searched: Sequence[Candidate], table: Table) -> list[Entry]:
+    """Return the best: the cheapest, and those with the most reserve for little more."""
+    able = [one for one in searched if one.regret is not None and one.regret <= _PRICE]
     names = [one.name for one in _ranked(able)[: _FINALISTS // 2]]
     by_reserve = sorted(able, key=lambda one: (one.slo_value or 0.0, one.name))
     names += [one.name for one in by_reserve if one.name not in names]
     best = set(names[:_FINALISTS])
     return [entry for entry in table.entries if entry.draft.name in best]
-
-
-def _is_clean(manifest: Mapping[str, Any]) -> bool:
-    """Return whether ``policy check`` finds nothing that keeps the policy from working."""
-    return review_policy(manifest, where="candidate").can_run
 
 
 def _ranked(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -277,7 +278,9 @@ def _reasons(
 def _why_none(question: Question, judge: Judge, searched: Sequence[Candidate]) -> Iterator[str]:
     """Say how near the candidates come to each limit."""
     count = len(searched)
-    yield f"none of the {count} candidates that were simulated longest holds every SLO"
+    yield f"none of the {count} candidates that were simulated longest can be advised"
+    if cron := next((one.name for one in searched if one.holds and one.family == "cron"), None):
+        yield f"{cron} would hold every SLO if the load came at the same time each day"
     for slo in question.slos:
         tops = []
         for one in searched:
