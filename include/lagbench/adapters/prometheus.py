@@ -101,8 +101,11 @@ class PrometheusRange:
     """Asks a Prometheus server, or one that speaks its API, for a query over a period."""
 
     def __init__(self, url: str, *, token: str = "", ca_file: Path | None = None) -> None:
-        """Take the URL before ``/api/v1``; with a bearer token and a CA of one's own."""
-        parts = urlsplit(url)
+        """Take the URL before ``/api/v1``; with a bearer token, and a CA that no system trusts."""
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            parts = urlsplit("")
         if not _SCHEME.match(url) or not parts.hostname or parts.username or parts.query:
             allowed = "http:// or https://, host and path, without a login (--token-file)"
             value = f"{parts.scheme}://…@{parts.hostname}" if parts.username else url

@@ -123,17 +123,22 @@ def new_id(scenario: str) -> str:
 
 def environment_at(start: str | None) -> SimulatedEnvironment:
     """Return the simulator's environment for a stream that starts at ``--start``."""
-    from lagbench.core.kubernetes_values import NS_PER_SECOND, parse_instant_ns
     from lagbench.core.simulation.simulated_world import SimulatedEnvironment
 
     if start is None:
         return SimulatedEnvironment()
+    return SimulatedEnvironment(starts_at_seconds=unix_second("--start", start))
+
+
+def unix_second(field: str, text: str) -> int:
+    """Return the Unix second of an option's instant."""
+    from lagbench.core.kubernetes_values import NS_PER_SECOND, parse_instant_ns
+
     try:
-        at_ns = parse_instant_ns(start)
+        return parse_instant_ns(text) // NS_PER_SECOND
     except (TypeError, ValueError):
         allowed = "an instant with its time zone, e.g. 2026-11-23T08:59:30Z or …T09:59:30+01:00"
-        refuse("--start", start, allowed)
-    return SimulatedEnvironment(starts_at_seconds=at_ns // NS_PER_SECOND)
+        refuse(field, text, allowed)
 
 
 def slo_settings(limits: Sequence[str] | None) -> dict[str, str]:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from lagbench.cli.options import refuse
+from lagbench.cli.options import refuse, unix_second
 from lagbench.cli.terminal import Terminal
-from lagbench.errors import ExitCode, NotReady
+from lagbench.errors import ExitCode, NotReady, WrongInput
 
 if TYPE_CHECKING:
     from lagbench.core.scenario.measured_load import MeasuredLoad
@@ -62,15 +62,13 @@ def from_prometheus(
     """Take the traffic from a Prometheus: the query's value is the rate of the step before it."""
     from lagbench.adapters.prometheus import PrometheusRange
     from lagbench.catalog.strict_yaml import read_text
-    from lagbench.core.kubernetes_values import NS_PER_SECOND
     from lagbench.core.scenario.measured_load import load_of_series
 
-    from_ns, step_seconds, count = _period(start, end, step)
+    first, step_seconds, count = _period(start, end, step)
     token = "" if token_file is None else read_text(token_file).strip()
     if ca_file is not None and not ca_file.is_file():
         refuse("--ca-file", ca_file, "a file")
     _require_new(output)
-    first = from_ns // NS_PER_SECOND
     server = PrometheusRange(url, token=token, ca_file=ca_file)
     try:
         found = server.ask(query, first + step_seconds, first + count * step_seconds, step_seconds)
@@ -81,7 +79,7 @@ def from_prometheus(
         refuse("--query", query, f"{allowed}. Are the labels right, and does the server keep it?")
     if len(found) > 1:
         _refuse_several(query, [one.labels for one in found])
-    load = load_of_series(found[0].values, from_ns=from_ns, step_seconds=step_seconds, count=count)
+    load = load_of_series(found[0].values, first, step_seconds, count)
     remarks = [f"The load is {query} of a Prometheus.", "process_ms and partitions are a guess."]
     missing = sum(last - begin for begin, last in load.gaps)
     if interpolate and missing:
@@ -109,13 +107,12 @@ def from_kafka(
     import numpy as np
 
     from lagbench.adapters.kafka.topic_history import TopicHistory
-    from lagbench.core.kubernetes_values import NS_PER_SECOND
     from lagbench.core.scenario.measured_load import load_of_offsets
     from lagbench.orchestrator.observed_target import kafka_settings
 
-    from_ns, step_seconds, count = _period(start, end, step)
+    first, step_seconds, count = _period(start, end, step)
     _require_new(output)
-    edges = [(from_ns // NS_PER_SECOND + row * step_seconds) * 1000 for row in range(count + 1)]
+    edges = [(first + row * step_seconds) * 1000 for row in range(count + 1)]
     with TopicHistory(kafka_settings(kafka_config, bootstrap_servers, None)) as history:
         history.check_reachable()
         offsets, found = history.offsets_by_time(topic, edges), history.start_offsets(topic)
@@ -129,7 +126,7 @@ def from_kafka(
     oldest_ms = time.time() * 1000 - float(retention or 0)
     if is_by_time and (retention == _FOREVER or oldest_ms < edges[0]):
         starts *= 0  # what is deleted is older than the period
-    load = load_of_offsets(offsets, starts, from_ns=from_ns, step_seconds=step_seconds)
+    load = load_of_offsets(offsets, starts, first, step_seconds)
     return _write(output, load, offsets.shape[1], _remarks(topic, settings))
 
 
@@ -143,34 +140,25 @@ def _remarks(topic: str, settings: dict[str, str]) -> list[str]:
         "process_ms is a guess.",
     ]
     if "compact" in settings.get("cleanup.policy", ""):
-        found.append("The topic is compacted: what is gone counts when the next kept one came.")
+        found.append(
+            "The topic is compacted: a message that it dropped counts when the next one came."
+        )
     return found
 
 
 def _period(start: str, end: str | None, step: str) -> tuple[int, int, int]:
-    """Return the start (ns), the step (s) and the number of steps of a past period."""
+    """Return the first Unix second, the step (s) and the number of steps of a past period."""
     from lagbench.core.keda.triggers.trigger_parameters import duration_seconds_of
-    from lagbench.core.kubernetes_values import NS_PER_SECOND
     from lagbench.core.scenario.measured_load import step_count
 
     seconds = duration_seconds_of(step)
     if seconds is None or seconds < 1 or seconds % 1:
         refuse("--step", step, "whole seconds, such as 15s or 1m")
-    now = time.time_ns() // NS_PER_SECOND * NS_PER_SECOND
-    from_ns = _instant("--from", start)
-    to_ns = now if end is None else _instant("--to", end)
-    if to_ns > now:
+    first, now = unix_second("--from", start), int(time.time())
+    last = now if end is None else unix_second("--to", end)
+    if last > now:
         refuse("--to", end, "an instant of the past")
-    return from_ns, int(seconds), step_count(from_ns, to_ns, int(seconds))
-
-
-def _instant(field: str, text: str) -> int:
-    from lagbench.core.kubernetes_values import floor_to_second_ns, parse_instant_ns
-
-    try:
-        return floor_to_second_ns(parse_instant_ns(text))
-    except (TypeError, ValueError):
-        refuse(field, text, "an instant with its time zone, e.g. 2026-11-23T08:00:00Z")
+    return first, int(seconds), step_count(first, last, int(seconds))
 
 
 def _refuse_several(query: str, labels: Sequence[dict[str, str]]) -> NoReturn:
@@ -196,8 +184,8 @@ def _write(output: Path, load: MeasuredLoad, partitions: int, remarks: Sequence[
     from lagbench.catalog.catalog import load_scenario
     from lagbench.core.scenario.measured_load import replay_text, require_trace, trace_text
 
-    require_trace(load, where="trace")
-    csv, file = trace_text(load, where="trace"), output.with_suffix(".csv")
+    require_trace(load)
+    csv, file = trace_text(load), output.with_suffix(".csv")
     name = re.sub(r"\W+", "_", output.stem.lower(), flags=re.ASCII)
     scenario = {
         "name": re.sub(r"^[^a-z]+", "", name)[:40] or "trace",
@@ -208,7 +196,12 @@ def _write(output: Path, load: MeasuredLoad, partitions: int, remarks: Sequence[
     output.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(csv, encoding="utf-8")
     output.write_text(text, encoding="utf-8")
-    load_scenario(output)
+    try:
+        load_scenario(output)
+    except WrongInput:
+        file.unlink()
+        output.unlink()
+        raise
     console = Terminal()
     mean, peak = float(load.rates.mean()), float(load.rates.max())
     console.say(

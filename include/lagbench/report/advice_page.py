@@ -13,14 +13,25 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.advice.model import Advice, Candidate
 from lagbench.core.measures.measures import NAMED
 from lagbench.report.page import asset, content_security_policy, environment
-from lagbench.results.advice_files import AdviceFolder, again, headline, named, numbers, short_field
+from lagbench.results.advice_files import (
+    AdviceFolder,
+    again,
+    headline,
+    named,
+    numbers,
+    short_field,
+    worst,
+)
 
 _WIDTH, _HEIGHT = 1080, 430
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 24, 18, 44
-_LOG_FROM = 15.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 24, 22, 44
+_LOG_FROM = 4.0
 """Highest by lowest value from which an axis is logarithmic."""
-_STEPS = (1, 2, 5)
-_LABEL_HEIGHT, _LETTER_WIDTH = 16, 7
+_STEPS, _FINE_STEPS = (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7)
+"""Of a decade of a logarithmic axis; the fine ones where it shows less than one and a half."""
+_LABEL_HEIGHT, _LETTER_WIDTH = 17, 7.4
+_PLACES = (0, -1.5, 1.5, -2.5, 2.5, -3.5, 3.5, -4.5, 4.5)
+"""Heights of a label above or below its point, the nearest first."""
 _START = """lagbench.theme.follow();
 lagbench.theme.button(document.getElementById("theme"));"""
 _BADGES = {
@@ -125,7 +136,8 @@ class _Axis:
         """Yield pixel and text of round values."""
         if self.is_log:
             exponents = range(floor(log10(self.low)), ceil(log10(self.high)) + 1)
-            values = [step * 10.0**one for one in exponents for step in _STEPS]
+            steps = _STEPS if self.high / self.low > 30 else _FINE_STEPS
+            values = [step * 10.0**one for one in exponents for step in steps]
         else:
             rough = (self.high - self.low) / 6
             power = 10.0 ** floor(log10(rough))
@@ -155,18 +167,18 @@ def _chart(advice: Advice) -> dict[str, Any]:
     for cost, value, one in sorted(known, key=lambda row: row[2].name in roles):
         role = roles.get(one.name, "knee" if one.name == advice.knee else "")
         slo, between, minutes, flips = numbers(advice, one)
-        ranges = [of.real_range for of in one.results if of.real_range is not None]
+        real = worst(one).real_range if role else None
         points.append(
             {
                 "x": x.at(cost),
                 "y": y.at(value),
-                "r": 4 + 2 * min(one.flips or 0.0, 4.0),
+                "r": 4 + min(one.flips or 0.0, 6.0),
                 "role": role,
                 "kind": role.split()[0].rstrip(",") if role else "front",
                 "label": "present policy" if one.family == "present" else f"{role} {one.name}",
                 "holds": one.holds,
-                "low": y.at(min(low for low, _ in ranges)) if ranges and role else None,
-                "high": y.at(max(high for _, high in ranges)) if ranges and role else None,
+                "low": None if real is None else y.at(real[0]),
+                "high": None if real is None else y.at(real[1]),
                 "text": f"{one.name}: {slo} ({between}), {minutes} pod-minutes, {flips} flips",
             }
         )
@@ -183,21 +195,32 @@ def _chart(advice: Advice) -> dict[str, Any]:
         "x": list(x.ticks),
         "y": list(y.ticks),
         "points": points,
-        "labels": list(_labels([one for one in points if one["role"]])),
+        "labels": list(_labels(points)),
         "line": "".join(steps),
     }
 
 
 def _labels(points: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the place of each label: beside its point, none on another."""
-    taken: list[tuple[float, float, float]] = []  # from, until, y
-    for one in sorted(points, key=lambda point: point["y"]):
-        width = _LETTER_WIDTH * len(one["label"])
-        is_left = one["x"] + one["r"] + 8 + width > _WIDTH
-        near = one["x"] - one["r"] - 8 if is_left else one["x"] + one["r"] + 8
-        begin, end = (near - width, near) if is_left else (near, near + width)
-        at = one["y"] + 4
-        while any(a < end and begin < b and abs(at - y) < _LABEL_HEIGHT for a, b, y in taken):
-            at += _LABEL_HEIGHT
-        taken.append((begin, end, at))
-        yield {**one, "x": near, "y": at, "anchor": "end" if is_left else "start"}
+    """Yield the place of each label near its point, on no other label or point if there is room."""
+    taken = [(one["x"] - one["r"], one["x"] + one["r"], one["y"], one["r"]) for one in points]
+    half = _LABEL_HEIGHT / 2
+    for one in sorted((one for one in points if one["role"]), key=lambda point: point["y"]):
+        width, reach = _LETTER_WIDTH * len(one["label"]), one["r"] + 6
+        for step in _PLACES:
+            at = one["y"] + step * _LABEL_HEIGHT
+            if not _TOP + half < at < _HEIGHT - _BOTTOM - half:
+                continue
+            sides = [(one["x"] + reach, "start"), (one["x"] - reach, "end")]
+            for near, anchor in sides:
+                begin = near if anchor == "start" else near - width
+                is_inside = begin > _LEFT and begin + width < _WIDTH - _RIGHT
+                if is_inside and not any(
+                    a < begin + width and begin < b and abs(at - y) < half + r
+                    for a, b, y, r in taken
+                ):
+                    break
+            else:
+                continue
+            break
+        taken.append((begin, begin + width, at, half))
+        yield {**one, "label_x": near, "label_y": at, "anchor": anchor, "far": step != 0}

@@ -7,13 +7,14 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from lagbench.adapters.runs.run_folder import FolderFile, RunFolder, runs_root
-from lagbench.core.advice.model import Advice, Candidate
+from lagbench.core.advice.model import Advice, Candidate, ScenarioResult
 from lagbench.core.advice.proof import ROLES
 from lagbench.core.keda.object.scaled_object_rules import HPA_CONFIG
 from lagbench.errors import WrongInput
@@ -89,8 +90,8 @@ class AdviceFolder:
 
 
 def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    lines = [written(one).splitlines(keepends=True) for one in (old, new)]
-    return "".join(difflib.unified_diff(*lines, "present", "advised"))
+    before, after = (written(one).splitlines(keepends=True) for one in (old, new))
+    return "".join(difflib.unified_diff(before, after, "present", "advised"))
 
 
 def ordered_like(new: Any, old: Any) -> Any:
@@ -156,10 +157,15 @@ def headline(advice: Advice) -> str:
     return f"{pick.name} holds {asked}, which the present policy does not, with {than}."
 
 
+def worst(one: Candidate) -> ScenarioResult:
+    """Return the scenario with the highest median of the SLO's measure; never known counts most."""
+    medians = ((result.slo_value.median, result) for result in one.results)
+    return max(medians, key=lambda row: inf if row[0] is None else row[0])[1]
+
+
 def numbers(advice: Advice, one: Candidate) -> tuple[str, str, str, str]:
     """Return what a table shows of a candidate: SLO value, real range, pod-minutes, flips."""
-    worst = max(one.results, key=lambda result: result.slo_value.median or 0.0)
-    real = worst.real_range
+    real = worst(one).real_range
     between = "–" if real is None else f"{advice.slo.text(real[0])} to {advice.slo.text(real[1])}"
     cost = "–" if one.pod_minutes is None else f"{one.pod_minutes:,.1f}"
     flips = "–" if one.flips is None else f"{one.flips:g}"
@@ -194,33 +200,19 @@ def summary(advice: Advice, command: str) -> str:
     if advice.margin is not None:
         lines.append(f"* {_escaped(advice.margin.text)}")
     if advice.pick is not None:
-        heads = (
-            "policy",
-            "",
-            advice.slo.slo.title,
-            "a real run, 90 %",
-            "pod-minutes",
-            "flips",
-            "holds",
-        )
+        figures = (advice.slo.slo.title, "a real run, 90 %", "pod-minutes", "flips")
         rows = [
             (title, f"`{one.name}`", *numbers(advice, one), "yes" if one.holds else "no")
             for title, one in named(advice)
         ]
-        lines += ["", *_table(heads, rows)]
+        lines += ["", *_table(("policy", "", *figures, "holds"), rows)]
     if advice.changes:
         heads = ("line", "before", "after", "why", "simulated effect")
-        rows = [
-            (
-                f"`{short_field(one.field)}`",
-                _code(one.before),
-                _code(one.after),
-                one.reason,
-                one.effect,
-            )
+        changed = [
+            (short_field(one.field), one.before, one.after, one.reason, one.effect)
             for one in advice.changes
         ]
-        lines += ["", *_table(heads, rows)]
+        lines += ["", *_table(heads, [(*map(_code, row[:3]), *row[3:]) for row in changed])]
     if advice.proof:
         lines += ["", *_table(PROOF_HEADS, list(proof_rows(advice)))]
     if advice.outcome != "advice":
@@ -248,7 +240,7 @@ PROOF_HEADS = ("rehearsed", "verdict", "measure", "predicted", "measured", "resi
 def proof_rows(advice: Advice) -> Iterator[tuple[str, ...]]:
     """Yield a row for each measure of each policy that was rehearsed, with the values by run."""
     for one in advice.proof:
-        place = f"{one.title} on {one.scenario}", one.verdict
+        place: tuple[str, str] = (f"{one.title} on {one.scenario}", one.verdict)
         for found in zip(*(run.measures for run in one.runs), strict=True):
             if any(row.measured is not None for row in found):
                 values = ", ".join(row.measured_text for row in found)

@@ -230,7 +230,7 @@ def scenario_of_observation(folder: RunFolder) -> Path:
     :raises WrongInput: the run made its own load. :raises NotReady: the observation has not ended.
     """
     if observation_of(folder.read_json(folder.manifest)) is None:
-        allowed = "a run of lagbench observe: this one made its own load"
+        allowed = "an observation: this run made its own load"
         raise WrongInput(where="run", field="run", value=folder.reference, allowed=allowed)
     if not (path := folder.path / REPLAY_FILE).is_file():
         told = f"run {folder.reference} has no {REPLAY_FILE}"

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from tests.integration.certificates import Authority
 
 from lagbench.adapters.prometheus import PrometheusRange
 from lagbench.errors import LagbenchError, NotReady, WrongInput
 
 
 @contextmanager
-def serving(status: int, body: Any) -> Iterator[tuple[str, list[dict[str, str]]]]:
+def serving(
+    status: int, body: Any, tls: ssl.SSLContext | None = None
+) -> Iterator[tuple[str, list[dict[str, str]]]]:
     """Serve one answer; a callable makes it of the request's fields, which are listed."""
     seen: list[dict[str, str]] = []
 
@@ -35,10 +40,13 @@ def serving(status: int, body: Any) -> Iterator[tuple[str, list[dict[str, str]]]
             """Keep quiet."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}/prefix", seen
+        scheme = "http" if tls is None else "https"
+        yield f"{scheme}://127.0.0.1:{server.server_port}/prefix", seen
     finally:
         server.shutdown()
         server.server_close()
@@ -90,7 +98,24 @@ def test_what_is_no_answer_is_one_clear_message(
     assert part in str(refused.value)
 
 
-@pytest.mark.parametrize("url", ["localhost:9090", "http://user:secret@host", "ftp://host"])
+def test_a_server_is_checked_by_the_given_authority(tmp_path: Path) -> None:
+    """Without its file the certificate is not trusted, and nothing is read."""
+    authority, context = Authority(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    pair, files = authority.issue("prometheus"), [tmp_path / name for name in ("ca", "cert", "key")]
+    texts = (authority.certificate, pair.certificate, pair.private_key)
+    for file, text in zip(files, texts, strict=True):
+        file.write_text(text)
+    context.load_cert_chain(files[1], files[2])
+
+    with serving(200, page, context) as (url, _):
+        assert len(PrometheusRange(url, ca_file=files[0]).ask("up", 0, 10, 10)) == 1
+        with pytest.raises(NotReady, match="certificate verify failed"):
+            PrometheusRange(url).ask("up", 0, 10, 10)
+
+
+@pytest.mark.parametrize(
+    "url", ["localhost:9090", "http://user:secret@host", "ftp://host", "http://["]
+)
 def test_an_url_is_http_without_a_login(url: str) -> None:
     """The login is not shown."""
     with pytest.raises(WrongInput) as refused:

@@ -80,6 +80,6 @@ def test_an_answer_without_a_policy_has_a_page(tmp_path: Path, changed: dict[str
     """It gives the reasons, and no empty sections."""
     html = page(tmp_path, advice(reasons=("too few partitions",), **changed))
 
-    assert "Too few partitions." in html
+    assert "too few partitions" in html
     assert "<svg" not in html
     assert 'id="changes"' not in html

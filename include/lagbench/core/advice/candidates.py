@@ -320,9 +320,9 @@ class Space:
             "lagThreshold": chosen["threshold"],
             "minReplicaCount": floor_,
             "maxReplicaCount": top,
-            "scaleUp.policies": _text(up.policies),
+            "scaleUp.policies": rules_text(up.policies),
             "scaleUp.stabilizationWindowSeconds": up.window,
-            "scaleDown.policies": _text(down.policies),
+            "scaleDown.policies": rules_text(down.policies),
             "scaleDown.stabilizationWindowSeconds": down.window,
         }
         if self.follows_tolerance:
@@ -377,7 +377,8 @@ def _rounded(number: float) -> int:
     return max(1, int(round(number, -digits)))
 
 
-def _text(policies: Sequence[tuple[str, int, int]]) -> str:
+def rules_text(policies: Sequence[tuple[str, int, int]]) -> str:
+    """Return the policies of one direction: type, value and periodSeconds of each."""
     parts = (f"{value}{'%' if kind == 'Percent' else ''}/{s} s" for kind, value, s in policies)
     return ", ".join(parts) or "default"
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lagbench.core.advice.candidates import rules_text
 from lagbench.core.advice.job import Job, Place, new_job
 from lagbench.core.advice.judge import Judge
 from lagbench.core.advice.model import Advice, Candidate, Change
@@ -70,6 +71,8 @@ class _Line:
         if value is _ABSENT:
             found = (f"{_DEFAULTS[end]:g} (default)" for end in _DEFAULTS if self._ends(end))
             return next(found, None)
+        if self._ends("policies"):
+            return rules_text([(one["type"], one["value"], one["periodSeconds"]) for one in value])
         return value if isinstance(value, str) else json.dumps(value)
 
     def _ends(self, end: str) -> bool:
@@ -169,18 +172,16 @@ def _lines(before: Any, after: Any, path: tuple[str | int, ...]) -> Iterator[_Li
     """Yield the leaves that differ; a list is one, but triggers of the same types are not."""
     if before == after:
         return
+    if isinstance(after, Mapping) and before is _ABSENT:  # a whole block came
+        before = {}
+    if isinstance(before, Mapping) and after is _ABSENT:
+        after = {}
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for key in dict.fromkeys([*after, *before]):
             yield from _lines(before.get(key, _ABSENT), after.get(key, _ABSENT), (*path, key))
     elif path[-1:] == ("triggers",) and _types(before) == _types(after):
         for number, (old, new) in enumerate(zip(before, after, strict=True)):
             yield from _lines(old, new, (*path, number))
-    elif {before is _ABSENT, after is _ABSENT} == {True, False} and isinstance(
-        other := after if before is _ABSENT else before, Mapping
-    ):  # a whole block came or went
-        for key in other:
-            values = (before, other[key]) if before is _ABSENT else (other[key], after)
-            yield from _lines(*values, (*path, key))
     else:
         yield _Line(path, before, after)
 

@@ -32,7 +32,7 @@ class Estimate(MeasureModel):
 
 
 class Calibration(MeasureModel):
-    """What the pods of a run did. ``process_ms`` is at ``concurrency`` messages at once."""
+    """Figures of the pods of a run; ``process_ms`` is at ``concurrency`` messages at once."""
 
     process_ms: Estimate
     concurrency: int

@@ -45,7 +45,7 @@ def scaled(scenario: Scenario, policy: Policy, factor: float) -> tuple[Scenario,
 
 
 def scaled_scenario(scenario: Scenario, factor: float) -> Scenario:
-    """Return the scenario with its arrivals and the rates of its pods at ``factor`` of theirs."""
+    """Return the scenario with its arrivals and the rates of its pods times ``factor``."""
     if factor == 1:
         return scenario.model_copy(update={_FIELD: 1.0})
     changed: dict[str, Any] = {

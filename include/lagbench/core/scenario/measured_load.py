@@ -25,7 +25,7 @@ from lagbench.core.scenario.profiles import (
 from lagbench.core.scenario.scenario import Keys
 from lagbench.errors import WrongInput
 
-_SHOWN_GAPS = 3
+_SHOWN_GAPS, _WHERE = 3, "trace"
 _DIGITS = 4
 """Rates are rounded to this many digits of the peak: the producer's profile has a longest text."""
 _STEEPEST, _HALVINGS = 5.0, 14
@@ -36,19 +36,19 @@ UNKNOWN_POLICY, UNKNOWN_MS = "lag-default", 1.0
 
 @dataclass(frozen=True, slots=True)
 class MeasuredLoad:
-    """Messages per second in each step from ``from_ns`` (Unix) on; NaN: not measured.
+    """Messages per second in each step from the Unix second ``first`` on; NaN: not measured.
 
     ``shares``: of each partition in all messages; empty: not known.
     """
 
-    from_ns: int
+    first: int
     step_seconds: int
     rates: npt.NDArray[np.float64]
     shares: tuple[float, ...] = ()
 
     def instant(self, step: int) -> str:
         """Return when a step begins."""
-        return format_instant(self.from_ns + step * self.step_seconds * NS_PER_SECOND)
+        return _instant(self.first + step * self.step_seconds)
 
     @property
     def gaps(self) -> list[tuple[int, int]]:
@@ -61,19 +61,19 @@ class MeasuredLoad:
         known = np.flatnonzero(~np.isnan(self.rates))
         steps = np.arange(self.rates.size)
         rates = np.interp(steps, known, self.rates[known], left=np.nan, right=np.nan)
-        return MeasuredLoad(self.from_ns, self.step_seconds, rates, self.shares)
+        return MeasuredLoad(self.first, self.step_seconds, rates, self.shares)
 
 
-def step_count(from_ns: int, to_ns: int, step_seconds: int) -> int:
+def step_count(first: int, last: int, step_seconds: int) -> int:
     """Return the steps of a period that a trace can hold.
 
     :raises WrongInput: it is empty, longer than a stream, or has more steps than a trace has rows.
     """
-    length = (to_ns - from_ns) / NS_PER_SECOND
+    length = last - first
     longest = f"after --from, at most {LONGEST_SECONDS // 3600} hours: a stream is no longer"
     if not step_seconds <= length <= LONGEST_SECONDS:
-        raise _refused("--to", format_instant(to_ns), f"at least a step {longest}")
-    count = int(length // step_seconds)
+        raise _refused("--to", _instant(last), f"at least a step {longest}")
+    count = length // step_seconds
     if count >= MOST_ROWS:
         least = math.ceil(length / (MOST_ROWS - 1))
         raise _refused(
@@ -83,23 +83,21 @@ def step_count(from_ns: int, to_ns: int, step_seconds: int) -> int:
 
 
 def load_of_series(
-    values: Mapping[int, float], *, from_ns: int, step_seconds: int, count: int
+    values: Mapping[int, float], first: int, step_seconds: int, count: int
 ) -> MeasuredLoad:
     """Return the load of a query: its value at an instant is the rate of the step before that.
 
     :param values: by Unix second.
     """
-    start = from_ns // NS_PER_SECOND
-    ends = (start + step_seconds * (step + 1) for step in range(count))
+    ends = (first + step_seconds * (step + 1) for step in range(count))
     rates = np.array([values.get(end, math.nan) for end in ends])
-    return MeasuredLoad(from_ns, step_seconds, rates)
+    return MeasuredLoad(first, step_seconds, rates)
 
 
 def load_of_offsets(
     offsets: npt.NDArray[np.int64],
     starts: npt.NDArray[np.int64],
-    *,
-    from_ns: int,
+    first: int,
     step_seconds: int,
 ) -> MeasuredLoad:
     """Return the load of a topic by its offsets [instant, partition] at the edges of the steps.
@@ -111,20 +109,20 @@ def load_of_offsets(
     if is_cut.any():
         last = np.argmax(offsets[:, is_cut] > starts[is_cut], axis=0) - 1
         last[(offsets[:, is_cut] <= starts[is_cut]).all(axis=0)] = offsets.shape[0] - 1
-        kept = from_ns + (int(last.max()) + 1) * step_seconds * NS_PER_SECOND
+        kept = first + (int(last.max()) + 1) * step_seconds
         named = ", ".join(map(str, np.flatnonzero(is_cut)[:8].tolist()))
         is_all = last.max() + 1 >= offsets.shape[0]
-        since = "another period" if is_all else f"{format_instant(kept)} or later"
+        since = "another period" if is_all else f"{_instant(kept)} or later"
         allowed = f"{since}: older messages of the partitions {named} are deleted (retention)"
-        raise _refused("--from", format_instant(from_ns), allowed)
+        raise _refused("--from", _instant(first), allowed)
     taken = np.diff(offsets, axis=0)
     total = float(taken.sum())
     shares = tuple((taken.sum(axis=0) / total).tolist()) if total else ()
-    return MeasuredLoad(from_ns, step_seconds, taken.sum(axis=1) / step_seconds, shares)
+    return MeasuredLoad(first, step_seconds, taken.sum(axis=1) / step_seconds, shares)
 
 
-def require_trace(load: MeasuredLoad, *, where: str) -> None:
-    """Reject values that are no rate of messages, and gaps: what is missing is not zero.
+def require_trace(load: MeasuredLoad) -> None:
+    """Reject values that cannot be rates of messages, and gaps: what is missing is not zero.
 
     :raises WrongInput: names instants and lengths.
     """
@@ -135,7 +133,7 @@ def require_trace(load: MeasuredLoad, *, where: str) -> None:
     ):
         for first, end in _stretches(is_wrong)[:1]:
             seen = f"{load.rates[first]:g} at {load.instant(first)} ({value}, {end - first} steps)"
-            raise WrongInput(where=where, field="value", value=seen, allowed=why)
+            raise WrongInput(where=_WHERE, field="value", value=seen, allowed=why)
     if gaps := load.gaps:
         texts = [
             f"{load.instant(first)} for {(end - first) * load.step_seconds} s"
@@ -145,13 +143,13 @@ def require_trace(load: MeasuredLoad, *, where: str) -> None:
         inner = all(first > 0 and end < load.rates.size for first, end in gaps)
         bridge = "--interpolate (a straight line over each), or " if inner else ""
         allowed = f"no gap: {bridge}another --from and --to. Nothing is known there, also not 0"
-        raise WrongInput(where=where, field="gaps", value=", ".join(texts) + more, allowed=allowed)
+        raise WrongInput(where=_WHERE, field="gaps", value=", ".join(texts) + more, allowed=allowed)
     if not load.rates.any():
         allowed = "a period with messages"
-        raise WrongInput(where=where, field="rates", value="0 in each step", allowed=allowed)
+        raise WrongInput(where=_WHERE, field="rates", value="0 in each step", allowed=allowed)
 
 
-def trace_text(load: MeasuredLoad, *, where: str) -> str:
+def trace_text(load: MeasuredLoad) -> str:
     """Return the load as a trace's CSV; equal neighbours are one row.
 
     :raises WrongInput: it is too long for a producer.
@@ -161,7 +159,7 @@ def trace_text(load: MeasuredLoad, *, where: str) -> str:
     kept = np.flatnonzero(np.diff(rates, prepend=np.nan) != 0)
     lines = [f"{step * load.step_seconds},{rates[step]:.{decimals}f}" for step in kept.tolist()]
     text = "\n".join(["second,rate", *lines, f"{rates.size * load.step_seconds},0"]) + "\n"
-    profile = TraceProfile(kind="trace", file="trace", points=trace_points(text, where=where))
+    profile = TraceProfile(kind="trace", file="trace", points=trace_points(text, where=_WHERE))
     if len(profile_text(profile)) > MOST_PROFILE_CHARACTERS:
         raise _refused("--step", f"{load.step_seconds}s", "a longer one: too many rows")
     return text
@@ -208,6 +206,10 @@ def replay_text(
     found["allow_overscale"] = True
     comment = "".join(f"# {note}\n" for note in notes)
     return comment + yaml.safe_dump(found, sort_keys=False, allow_unicode=True)
+
+
+def _instant(second: int) -> str:
+    return format_instant(second * NS_PER_SECOND)
 
 
 def _stretches(marks: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:

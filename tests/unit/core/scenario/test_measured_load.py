@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,20 +21,19 @@ from lagbench.core.scenario.measured_load import (
 from lagbench.core.scenario.profiles import trace_points
 from lagbench.errors import WrongInput
 
-SECOND = 1_000_000_000
 START = 1_790_000_000
 NAN = math.nan
 
 
 def load(*rates: float, step: int = 10) -> MeasuredLoad:
     """Return a load with these rates."""
-    return MeasuredLoad(START * SECOND, step, np.array(rates))
+    return MeasuredLoad(START, step, np.array(rates))
 
 
 def test_the_value_at_an_instant_is_the_rate_of_the_step_before() -> None:
     """A step without a value is missing, not 0."""
     values = {START + 10: 5.0, START + 30: 7.0}
-    found = load_of_series(values, from_ns=START * SECOND, step_seconds=10, count=3)
+    found = load_of_series(values, START, 10, 3)
 
     assert np.array_equal(found.rates, [5, NAN, 7], equal_nan=True)
     assert found.gaps == [(1, 2)]
@@ -44,7 +42,7 @@ def test_the_value_at_an_instant_is_the_rate_of_the_step_before() -> None:
 
 def test_equal_neighbours_are_one_row_and_the_last_ends_the_stream() -> None:
     """Rates have four digits of the peak."""
-    text = trace_text(load(1, 1, 1234.56, 0), where="trace")
+    text = trace_text(load(1, 1, 1234.56, 0))
     points = [(p.second, p.rate_per_second) for p in trace_points(text, where="trace")]
 
     assert points == [(0, 1), (20, 1235), (30, 0), (40, 0)]
@@ -53,7 +51,7 @@ def test_equal_neighbours_are_one_row_and_the_last_ends_the_stream() -> None:
 def test_a_day_in_steps_of_ten_seconds_fits_into_a_producer() -> None:
     """It has the most rows of a trace, and all of them differ."""
     rates = 12_345 + 1000 * np.sin(np.arange(8640) * 0.37)
-    assert len(trace_points(trace_text(load(*rates), where="trace"), where="trace")) > 8000
+    assert len(trace_points(trace_text(load(*rates)), where="trace")) > 8000
 
 
 @pytest.mark.parametrize(
@@ -69,7 +67,7 @@ def test_a_day_in_steps_of_ten_seconds_fits_into_a_producer() -> None:
 def test_what_is_no_load_is_refused(rates: tuple[float, ...], field: str, part: str) -> None:
     """With the instant, and how long it lasts."""
     with pytest.raises(WrongInput) as refused:
-        require_trace(load(*rates), where="trace")
+        require_trace(load(*rates))
 
     assert refused.value.field == field
     assert part in str(refused.value.value)
@@ -84,7 +82,7 @@ def test_what_is_no_load_is_refused(rates: tuple[float, ...], field: str, part: 
 def test_a_period_that_no_trace_holds_is_refused(seconds: int, step: int, field: str) -> None:
     """It is shorter than a step, longer than a stream, or has too many rows."""
     with pytest.raises(WrongInput) as refused:
-        step_count(START * SECOND, (START + seconds) * SECOND, step)
+        step_count(START, START + seconds, step)
 
     assert refused.value.field == field
 
@@ -100,13 +98,12 @@ def test_messages_that_retention_took_are_not_counted_as_none(
     starts: list[int], allowed: str
 ) -> None:
     """The period has to begin when the oldest kept message was there already."""
-    more: dict[str, Any] = {"from_ns": START * SECOND, "step_seconds": 10}
     if not allowed:
-        found = load_of_offsets(OFFSETS, np.array(starts), **more)
+        found = load_of_offsets(OFFSETS, np.array(starts), START, 10)
         assert (found.rates.tolist(), found.shares) == ([3, 6], (60 / 90, 30 / 90))
         return
     with pytest.raises(WrongInput) as refused:
-        load_of_offsets(OFFSETS, np.array(starts), **more)
+        load_of_offsets(OFFSETS, np.array(starts), START, 10)
 
     assert (refused.value.field, allowed in refused.value.allowed) == ("--from", True)
 
