@@ -1,7 +1,7 @@
 """The advice on one or several scenarios, as ``advice.json`` has it.
 
-A number that was not computed is None. The costs are pod-minutes in total: from the stream's start to
-the end of what is simulated, so that they hold what a slow scale-down costs.
+A number that was not computed is None. The costs are pod-minutes in total: from the stream's start
+to the end of what is simulated, so that they hold what a slow scale-down costs.
 """
 
 from __future__ import annotations
