@@ -57,17 +57,12 @@ _MINUTE = 60
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A policy to be judged; ``key`` is a digest of the whole object."""
+    """A policy to be judged; the name is the same in every search."""
 
     name: str
     family: Family
     manifest: Mapping[str, Any]
     knobs: Mapping[str, Knob] = field(default_factory=dict)
-
-
-def new_draft(family: Family, manifest: Mapping[str, Any], knobs: Mapping[str, Knob]) -> Draft:
-    """Return a draft under a name that says its family, and which is the same in every search."""
-    return Draft(f"{family}-{digest(manifest)[:8]}", family, manifest, knobs)
 
 
 def pods_for_hottest(scenario: Scenario, rate: float) -> int | None:
@@ -330,7 +325,7 @@ class Space:
         if chosen["threshold"] is None:
             del knobs["lagThreshold"]
         manifest = self.skeleton.scaled_object((floor_, top), triggers, (up, down), notes)
-        return new_draft(family, manifest, {**knobs, **more})
+        return Draft(f"{family}-{digest(manifest)[:8]}", family, manifest, {**knobs, **more})
 
     def _windows(self, lead: int) -> tuple[tuple[int, int], ...]:
         """Return cron windows in seconds of the stream that open ``lead`` before each spike.

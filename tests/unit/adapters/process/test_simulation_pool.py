@@ -17,11 +17,12 @@ from lagbench.core.simulation.simulated_world import SimulatedEnvironment
 
 _PLACE = Place("short", SPIKE, SimulatedEnvironment(tail_seconds=60.0), "")
 _ENDLESS = """
-import multiprocessing
+import multiprocessing, signal
 from lagbench.adapters.process.simulation_pool import simulation_pool
 from tests.unit.adapters.process.test_simulation_pool import PRESENT, _PLACE, new_job
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
     jobs = [new_job("a", PRESENT, _PLACE, range(at, at + 40)) for at in range(100_000)]
     with simulation_pool(1) as evaluate:
         for _ in evaluate(jobs):
