@@ -34,13 +34,10 @@ def front_of(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
 
 
 def knee_of(front: Sequence[Candidate]) -> str | None:
-    """Return the point farthest below the line between the front's ends; None: fewer than three.
-
-    In logarithms: from 500 s to 100 s is as much as from 100 s to 20 s.
-    """
+    """Return the point farthest below the line between the front's ends; None: fewer than three."""
     if len(front) < 3:
         return None
-    points = np.log1p([(one.pod_minutes or 0.0, one.worst_value or 0.0) for one in front])
+    points = np.array([(one.pod_minutes, one.worst_value) for one in front], dtype=np.float64)
     span = points[-1] - points[0]
     if not span.all():
         return None

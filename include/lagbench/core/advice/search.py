@@ -31,7 +31,7 @@ from lagbench.errors import WrongInput
 _FINALISTS = 10
 _VARIANTS = 11  # of ``robust``, at most
 _PRICE = 0.2
-"""Share of pod-minutes above the cheapest up to which more reserve is looked for."""
+"""Regret above the least one up to which more reserve is looked for."""
 _NEAR = 0.02
 """Smaller differences of regret do not count: the plainer policy is advised."""
 _PLAINNESS = ("present", "fixed", "lag", "rival", "cron", "backlog-slo", "lag-scaler")
@@ -214,7 +214,8 @@ def _eligible(question: Question, table: Table) -> dict[str, bool]:
 
 def _finalists(searched: Sequence[Candidate], table: Table) -> list[Entry]:
     """Return the best: the cheapest, and those with the most reserve for little more."""
-    able = [one for one in searched if one.regret is not None and one.regret <= _PRICE]
+    least = min((one.regret for one in searched if one.regret is not None), default=0.0)
+    able = [one for one in searched if one.regret is not None and one.regret <= least + _PRICE]
     names = [one.name for one in _ranked(able)[: _FINALISTS // 2]]
     by_reserve = sorted(able, key=lambda one: (one.slo_value or 0.0, one.name))
     names += [one.name for one in by_reserve if one.name not in names]
@@ -267,6 +268,8 @@ def _reasons(
     cost = pick.pod_minutes
     if pick.family in _NEEDS:
         yield _NEEDS[pick.family]
+    if pick.flips:
+        yield f"its replicas flip {pick.flips:g} times: --slo flips=0 asks for a calm policy"
     crons = [one for one in searched if one.family == "cron" and one.holds]
     best = min(crons, key=lambda one: one.pod_minutes or 0.0, default=None)
     if best is not None and cost and best.pod_minutes and best.pod_minutes < cost * (1 - _NEAR):
