@@ -269,7 +269,7 @@ def _reasons(
     if pick.family in _NEEDS:
         yield _NEEDS[pick.family]
     if pick.flips:
-        yield f"its replicas flip {pick.flips:g} times: --slo flips=0 asks for a calm policy"
+        yield f"its replicas flip {pick.flips:g} times: --slo flips=0 requests a calm policy"
     crons = [one for one in searched if one.family == "cron" and one.holds]
     best = min(crons, key=lambda one: one.pod_minutes or 0.0, default=None)
     if best is not None and cost and best.pod_minutes and best.pod_minutes < cost * (1 - _NEAR):
