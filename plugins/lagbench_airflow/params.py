@@ -168,8 +168,13 @@ def advice_params() -> dict[str, Param]:
     form = scenario_run_params(NIGHTLY_SCENARIO)
     form["policy"].schema["title"] = "Present policy"
     lines = "NAME=LIMIT, one a line. All must hold; the first is the axis of the front."
-    slo = {"type": "string", "format": "multiline", "title": "SLOs", "description": lines}
-    count = {"type": "integer", "minimum": 1, "maximum": MOST_CANDIDATES}
+    slo: dict[str, Any] = {
+        "type": "string",
+        "format": "multiline",
+        "title": "SLOs",
+        "description": lines,
+    }
+    count: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": MOST_CANDIDATES}
     below = "A new file below a folder of LAGBENCH_ALLOWED_FOLDERS; empty: beside the advice."
     yes: dict[str, Any] = {"type": "boolean"}
     return {
