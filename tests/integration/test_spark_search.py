@@ -60,7 +60,7 @@ def test_spark_gives_the_advice_of_the_pool(master: str, tmp_path: Path) -> None
     """The same text; a second search finds all that the first has kept, and starts no Spark."""
     expected = search(question(), here).model_dump_json()
     said: list[str] = []
-    on_spark = SparkSearch(master, tmp_path / "outcomes", here, said.append, fewest_jobs=40)
+    on_spark = SparkSearch(master, tmp_path / "outcomes", here, said.append, fewest_jobs=10)
 
     assert search(question(), on_spark).model_dump_json() == expected
     assert said
