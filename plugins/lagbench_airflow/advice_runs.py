@@ -147,7 +147,9 @@ def _proof(folder: str, params: Mapping[str, Any]) -> Proof:
 def _asked(params: Mapping[str, Any]) -> tuple[Question, Cell]:
     refuse_unknown(params, advice_params())
     named = params.get("policy") or None
-    cell = checked_cell(str(params["scenario"]), policy=named, limits=conf_limits({}))
+    whole = {"rate_scale": "1"}  # the search is at the full rates, the proof at the file's scale
+    scenario, limits = str(params["scenario"]), conf_limits({})
+    cell = checked_cell(scenario, policy=named, overrides=whole, limits=limits)
     require_kubernetes(cell.policy)
     slos = []
     lines = [line.strip() for line in str(params["slo"]).splitlines() if line.strip()]

@@ -69,12 +69,11 @@ class SwappedPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A scenario and a policy that fit together; the texts go into the run folder."""
+    """A scenario and a policy that fit together; both texts go into the run folder."""
 
     scenario: Scenario
     policy_name: str
     policy: Policy
-    scenario_text: str
     policy_text: str
     swapped: Mapping[int, SwappedPolicy] = field(default_factory=dict)
     """By the number of the action."""
@@ -82,6 +81,11 @@ class Cell:
     """The run as its second group sees it."""
     rate_scale: float = 1.0
     """At which scenario and policies stand here, against those that were given."""
+
+    @property
+    def scenario_text(self) -> str:
+        """The effective scenario; of a long trace it takes seconds, so only a run writes it."""
+        return _text_of(self.scenario)
 
     @property
     def groups(self) -> tuple[Cell, ...]:
@@ -329,7 +333,7 @@ def checked_cell(
         [checked.manifest, *(one.policy.manifest for one in swapped.values())],
         started_replicas=checked.limits.started_replicas,
     )
-    return Cell(loaded, _name_of(path), checked, _text_of(loaded), text, swapped, second, scale)
+    return Cell(loaded, _name_of(path), checked, text, swapped, second, scale)
 
 
 def _text_of(scenario: Scenario) -> str:
@@ -364,7 +368,7 @@ def _second(
         seen.model_copy(update={"hpa_sync_at_seconds": scenario.hpa_sync_at_seconds}), checked
     )
     require_one_start(of_first, checked)
-    return Cell(seen, _name_of(path), checked, _text_of(seen), text)
+    return Cell(seen, _name_of(path), checked, text)
 
 
 def _name_of(policy: Path) -> str:

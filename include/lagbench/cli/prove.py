@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lagbench.cli.experiment_command import rehearse_cells
+from lagbench.cli.asked_experiment import AskedExperiment, Place
+from lagbench.cli.experiment_plan import print_hours
 from lagbench.cli.options import refuse
 from lagbench.cli.terminal import Terminal
 
@@ -52,12 +54,9 @@ def prove(
         seconds = run_seconds(checked_cell(name, overrides=overrides))
         proof = Proof.of(advice, scenario, name, overrides=overrides, pairs=pairs, seconds=seconds)
         proofs.append(proof)
+    place = Place(target, target_settings, inf)
     for proof in proofs:
-        rehearse_cells(
-            console,
-            proof.experiment,
-            proof.folder.path,
-            target=target,
-            target_settings=target_settings,
-        )
+        found = AskedExperiment.of(console, proof.experiment, place, None, proof.folder.path)
+        print_hours(found)
+        found.execute()
     return advice.model_copy(update={"proof": tuple(row for one in proofs for row in one.read())})

@@ -24,7 +24,7 @@ _WORTH_SECONDS = 0.5
 _CHUNKS = 8
 """Pieces of work for each process: none waits long for the last one."""
 _jobs: list[Job] = []
-"""What a forked process works on; its parent sends the numbers."""
+"""The work of a parent, from which its forked processes take jobs by number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lagbench.adapters.runs.experiment_folder import EXPERIMENTS_FOLDER, ExperimentFolder
 from lagbench.adapters.runs.run_folder import runs_root
@@ -14,11 +14,14 @@ from lagbench.core.advice.model import Advice, Candidate
 from lagbench.core.advice.proof import ProvedPolicy, ProvedRun, Role, held_by, proved_run
 from lagbench.core.compare.experiment import Experiment
 from lagbench.core.measures.measures import Measures
+from lagbench.core.simulation.simulation_measures import Spread
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.results.advice_files import written
 from lagbench.results.executions import read_progress
 
 PROOF_PAIRS = 2
+_RECORDS = "peak_lag_records"
+"""The one measure of an advice that counts messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +72,9 @@ class Proof:
             phase="free" if has_windows else "fixed",
         )
         cells = check_experiment(experiment)
-        texts = [cell.scenario_text for cell in cells.values()]
-        same = digest([experiment.model_dump(mode="json", exclude={"hours"}), texts])
+        first = next(iter(cells.values()))  # the others have the same scenario
+        parts = [experiment.model_dump(mode="json", exclude={"hours"}), first.scenario_text]
+        same = digest(parts)
         return cls(
             advice, scenario, experiment, cells, ExperimentFolder(root / f"proof-{same[:12]}")
         )
@@ -83,6 +87,7 @@ class Proof:
         found = []
         for role, one in to_prove(self.advice).items():
             result = next(each for each in one.results if each.scenario == self.scenario)
+            predicted = _at_scale(result.measures, self.cells[role].rate_scale)
             planned = [run for run in progress.schedule.runs if run.cell == role]
             runs = list[ProvedRun]()
             for run in sorted(planned, key=lambda run: run.pair):
@@ -96,7 +101,7 @@ class Proof:
                             made.read_model(made.measures, Measures),
                             pair=run.pair,
                             slos=slos,
-                            predicted=result.measures,
+                            predicted=predicted,
                         )
                     )
             found.append(
@@ -110,6 +115,15 @@ class Proof:
                 )
             )
         return found
+
+
+def _at_scale(measures: Mapping[str, Spread], rate_scale: float) -> dict[str, Spread]:
+    """Return what was simulated at the full rates as runs at ``rate_scale`` show it."""
+    lag = measures.get(_RECORDS)
+    if lag is None or lag.median is None or lag.low is None or lag.high is None:
+        return dict(measures)
+    ends = {"low": rate_scale * lag.low, "high": rate_scale * lag.high}
+    return {**measures, _RECORDS: replace(lag, median=rate_scale * lag.median, **ends)}
 
 
 def to_prove(advice: Advice) -> dict[Role, Candidate]:

@@ -10,6 +10,7 @@ from tests.fakes.advices import advice, measure
 
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder
 from lagbench.cli import prove
+from lagbench.cli.asked_experiment import AskedExperiment
 from lagbench.cli.terminal import Terminal
 from lagbench.errors import NotReady, WrongInput
 from lagbench.results.executions import read_progress, start_execution
@@ -22,9 +23,9 @@ def test_a_proof_goes_on_behind_its_last_run(
     monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
     made: list[str] = []
 
-    def rehearse_cells(_: Terminal, found: Any, path: Path, **place: Any) -> None:
-        folder = ExperimentFolder(path)
-        assert place == {"target": "embedded", "target_settings": None}
+    def execute(asked: AskedExperiment) -> None:
+        assert asked.path is not None
+        found, folder = asked.found, ExperimentFolder(asked.path)
         if not folder.is_started:
             start_execution(found, target="embedded", started_by="command", now=1, at=folder)
         for run in read_progress(folder).missing:
@@ -44,7 +45,7 @@ def test_a_proof_goes_on_behind_its_last_run(
             target_settings=None,
         )
 
-    monkeypatch.setattr(prove, "rehearse_cells", rehearse_cells)
+    monkeypatch.setattr(AskedExperiment, "execute", execute)
     with pytest.raises(NotReady):
         proved()
     proof = proved().proof

@@ -147,4 +147,4 @@ def test_a_plan_begins_with_an_ignored_parameter_and_says_when_cron_is_open(
     assert "metadata.lagTreshold" in answer.err
     assert "instead: lagThreshold" in answer.err
     assert "cron trigger" in answer.out
-    assert "Replicas when the spike starts 2" in answer.text
+    assert "Replicas when the spike starts 6 (2 to 6)" in answer.text

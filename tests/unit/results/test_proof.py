@@ -10,9 +10,10 @@ from tests.fakes.advices import advice, candidate, measure
 
 from lagbench.core.advice.proof import held_by
 from lagbench.core.policy.stream_windows import WINDOWS_ANNOTATION
+from lagbench.core.simulation.simulation_measures import Spread
 from lagbench.results.advice_files import proof_rows
 from lagbench.results.executions import read_progress, start_execution
-from lagbench.results.proof import Proof
+from lagbench.results.proof import Proof, _at_scale
 
 
 @pytest.fixture
@@ -81,3 +82,11 @@ def test_the_same_advice_goes_on_in_its_folder_and_another_has_its_own(proof: Pr
 def test_one_that_failed_decides(statuses: list[str], planned: int, held: str) -> None:
     """A missing run is never a pass."""
     assert held_by(statuses, planned=planned) == held
+
+
+def test_messages_are_predicted_at_the_scale_of_the_rehearsals() -> None:
+    """Seconds and pods stay as they are."""
+    lag, wait = Spread(100.0, 80.0, 120.0, 1), Spread(9.0, 8.0, 10.0)
+    scaled = _at_scale({"peak_lag_records": lag, "drain_seconds": wait}, 0.5)
+
+    assert scaled == {"peak_lag_records": Spread(50.0, 40.0, 60.0, 1), "drain_seconds": wait}
