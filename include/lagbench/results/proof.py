@@ -122,8 +122,8 @@ def _at_scale(measures: Mapping[str, Spread], rate_scale: float) -> dict[str, Sp
     lag = measures.get(_RECORDS)
     if lag is None or lag.median is None or lag.low is None or lag.high is None:
         return dict(measures)
-    ends = {"low": rate_scale * lag.low, "high": rate_scale * lag.high}
-    return {**measures, _RECORDS: replace(lag, median=rate_scale * lag.median, **ends)}
+    middle, low, high = (rate_scale * value for value in (lag.median, lag.low, lag.high))
+    return {**measures, _RECORDS: replace(lag, median=middle, low=low, high=high)}
 
 
 def to_prove(advice: Advice) -> dict[Role, Candidate]:
