@@ -19,7 +19,7 @@ CALLED_AS = "LAGBENCH_CALLED_AS"
 VERBS = (
     *("up", "down", "status", "doctor", "ui", "run", "watch", "scenarios", "policies", "new"),
     *("plan", "simulate", "experiment", "policy", "explain", "observe", "show", "compare"),
-    *("history", "account", "report", "baseline"),
+    *("history", "account", "report", "baseline", "advise", "trace", "calibrate"),
 )
 _NAME = "lagbench"
 COMMAND = re.compile(rf"(?<![\w./-]){_NAME}(?= (?:{'|'.join(VERBS)})\b)")
@@ -27,7 +27,7 @@ COMMAND = re.compile(rf"(?<![\w./-]){_NAME}(?= (?:{'|'.join(VERBS)})\b)")
 
 _WITH_ARGUMENTS = re.compile(
     rf"\S*{_NAME} (?:{'|'.join(VERBS)})\b"
-    r"(?: check| alerts| '[^']*'| --?[\w-]+(?: \w\S*)?| [^ ]*[A-Z/_=.…\d][^ ]*)*"
+    r"(?: check| alerts| from-\w+| '[^']*'| --?[\w-]+(?: \w\S*)?| [^ ]*[A-Z/_=.…\d][^ ]*)*"
 )
 _NO_BREAK = "\ue000"
 

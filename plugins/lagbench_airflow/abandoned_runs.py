@@ -13,7 +13,7 @@ from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState, State, TaskInstanceState
 from sqlalchemy import select, update
 
-DAG_IDS = ("scenario_run", "daily_spike_rehearsal", "bench_lifecycle")
+DAG_IDS = ("scenario_run", "daily_spike_rehearsal", "bench_lifecycle", "advise")
 
 
 def fail_abandoned_runs() -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder
 from lagbench.catalog.catalog_files import from_any_folder
 from lagbench.catalog.experiments import check_experiment, load_experiment
-from lagbench.core.compare.experiment import RunRecord
+from lagbench.core.compare.experiment import Experiment, PlannedRun, RunRecord
 from lagbench.core.compare.experiment_page import shown_row
 from lagbench.results.executions import (
     conclude,
@@ -36,18 +36,22 @@ def record_order(name: str) -> dict[str, Any]:
         started_by="dag",
         now=time.time_ns(),
     )
-    confs: dict[str, Any] = {}
-    for run in read_progress(folder).schedule.runs:
-        conf: dict[str, Any] = {
-            "scenario": from_any_folder(experiment.scenario),
-            "overrides": run.overrides(experiment),
-            "keep_bench": False,
-            EXPERIMENT: name,
-            CELL: run.cell,
-        }
-        policy = run.policy(experiment)
-        confs[run.key] = conf if policy is None else conf | {"policy": from_any_folder(policy)}
+    confs = {
+        run.key: conf_of(experiment, run) | {EXPERIMENT: name, CELL: run.cell}
+        for run in read_progress(folder).schedule.runs
+    }
     return {"folder": str(folder.path), "confs": confs}
+
+
+def conf_of(experiment: Experiment, run: PlannedRun) -> dict[str, Any]:
+    """Return the conf of scenario_run for a planned run."""
+    conf: dict[str, Any] = {
+        "scenario": from_any_folder(experiment.scenario),
+        "overrides": run.overrides(experiment),
+        "keep_bench": False,
+    }
+    policy = run.policy(experiment)
+    return conf if policy is None else conf | {"policy": from_any_folder(policy)}
 
 
 def keep_run(experiment_folder: str, key: str, dag_run: str) -> RunRecord:
@@ -55,6 +59,12 @@ def keep_run(experiment_folder: str, key: str, dag_run: str) -> RunRecord:
     folder, run = ExperimentFolder(Path(experiment_folder)), require_folder_of(dag_run)
     planned = next(run for run in read_progress(folder).schedule.runs if run.key == key)
     return record_run(folder, planned, run, now=time.time_ns())
+
+
+def is_kept(experiment_folder: str, key: str) -> bool:
+    """Return whether nothing more is to be measured for the run ``key``."""
+    missing = read_progress(ExperimentFolder(Path(experiment_folder))).missing
+    return key not in [run.key for run in missing]
 
 
 def write_result(experiment_folder: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -53,6 +53,9 @@ from lagbench_airflow.hooks import target
 from lagbench_airflow.hooks.kube import cluster_version, settings_of_cluster
 
 FIRST_SCENARIO, NIGHTLY_SCENARIO = "hello", "quick_spike"
+
+MOST_CANDIDATES = 10_000
+"""Six minutes on two cores; ``lagbench advise --on spark`` does more."""
 
 EXPERIMENT, CELL = "experiment", "cell"
 """Keys of the conf of an experiment's run: what that cell of the catalog sets is the catalog's."""
@@ -160,6 +163,31 @@ def rehearsal_params() -> dict[str, Param]:
     return {"scenario": form["scenario"], "policy": form["policy"]}
 
 
+def advice_params() -> dict[str, Param]:
+    """Return the form of the Dag ``advise``."""
+    form = scenario_run_params(NIGHTLY_SCENARIO)
+    form["policy"].schema["title"] = "Present policy"
+    lines = "NAME=LIMIT, one a line. All must hold; the first is the axis of the front."
+    slo: dict[str, Any] = {
+        "type": "string",
+        "format": "multiline",
+        "title": "SLOs",
+        "description": lines,
+    }
+    count: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": MOST_CANDIDATES}
+    below = "A new file below a folder of LAGBENCH_ALLOWED_FOLDERS; empty: beside the advice."
+    yes: dict[str, Any] = {"type": "boolean"}
+    return {
+        "scenario": form["scenario"],
+        "slo": Param("time_lag_p99_seconds=30", **slo),
+        "policy": form["policy"],
+        "candidates": Param(2000, title="Simulated policies", **count),
+        "prove": Param(False, title="Rehearse what is advised, in two pairs", **yes),
+        "ask": Param(True, title="Ask before the policy is written", **yes),
+        "write_to": _optional("Result", "File of the approved policy", description=below),
+    }
+
+
 def lifecycle_params() -> dict[str, Param]:
     """Return the form of ``bench_lifecycle``."""
     tidy: dict[str, Any] = {"section": "Housekeeping"}
@@ -169,40 +197,41 @@ def lifecycle_params() -> dict[str, Param]:
     return {"action": actions, "keep_days": days, "including_failed": failed}
 
 
-def refuse_unknown(params: Mapping[str, Any]) -> None:
+def refuse_unknown(
+    params: Mapping[str, Any], form: Collection[str], besides: Collection[str] = ()
+) -> None:
     """Reject a key of the conf that nothing reads: its value would not be what is measured."""
-    form = list(scenario_run_params())
-    known = {*form, OPENLINEAGE, SEALED, EXPERIMENT, CELL}
-    for name in sorted(params.keys() - known):
-        _refuse(name, params[name], f"a field of the form: {', '.join(form)}")
+    for name in sorted(params.keys() - {*form, *besides, OPENLINEAGE}):
+        refuse(name, params[name], f"a field of the form: {', '.join(form)}")
 
 
-def _refuse(field: str, value: object, allowed: str, *, where: str = "conf") -> NoReturn:
+def refuse(field: str, value: object, allowed: str, *, where: str = "conf") -> NoReturn:
+    """Reject a field of a conf."""
     raise WrongInput(where=where, field=field, value=value, allowed=allowed)
 
 
-def _limits(params: Mapping[str, Any]) -> ConfLimits:
+def conf_limits(params: Mapping[str, Any]) -> ConfLimits:
     """Read what the deployer allows, and what a cell of the catalog's experiments has itself."""
     reaching = dict(reaching_fields(Scenario))
     folders = [one for one in os.environ.get(FOLDERS_VARIABLE, "").split(os.pathsep) if one]
     named = os.environ.get(FIELDS_VARIABLE, "").replace(",", " ").split()
     for wrong in (one for one in folders if not Path(one).is_absolute()):
         allowed = f"absolute paths with {os.pathsep} between them"
-        _refuse(FOLDERS_VARIABLE, wrong, allowed, where="environment")
+        refuse(FOLDERS_VARIABLE, wrong, allowed, where="environment")
     for wrong in (one for one in named if one not in reaching):
-        _refuse(FIELDS_VARIABLE, wrong, ", ".join(reaching), where="environment")
+        refuse(FIELDS_VARIABLE, wrong, ", ".join(reaching), where="environment")
     names: set[str] = set()
     overrides: Mapping[str, str] = {}
     if (experiment := params.get(EXPERIMENT)) is not None:
         if is_path(str(experiment)):
-            _refuse(EXPERIMENT, experiment, "a name of the catalog")
+            refuse(EXPERIMENT, experiment, "a name of the catalog")
         found = load_experiment(str(experiment))
         cells = {one.name: one for one in found.cells}
         scenario, cell = from_any_folder(found.scenario), str(params.get(CELL))
         for key, allowed_here in ((CELL, list(cells)), ("scenario", [scenario])):
             if str(params.get(key)) not in allowed_here:
                 allowed = f"of the experiment {experiment}: {', '.join(allowed_here)}"
-                _refuse(key, params.get(key), allowed)
+                refuse(key, params.get(key), allowed)
         names = {scenario, from_any_folder(cells[cell].policy or "")}
         overrides = found.overrides_of(cells[cell])
     return ConfLimits(
@@ -232,7 +261,7 @@ def _overrides(given: Any) -> dict[str, str]:
         try:  # an object as text, e.g. in the conf of a client that quotes it
             given = json.loads(given)
         except (ValueError, RecursionError) as error:
-            _refuse("overrides", given, f"key=value lines, or a JSON object ({error})")
+            refuse("overrides", given, f"key=value lines, or a JSON object ({error})")
     if isinstance(given, Mapping):
         return dict(_dotted(given))
     lines = [line.strip() for line in str(given).splitlines() if line.strip()]
@@ -253,10 +282,10 @@ def plan_run(params: Mapping[str, Any], *, dag_run: str) -> dict[str, Any]:
 
     Nothing is started: wrong input ends the run here.
     """
-    refuse_unknown(params)
+    refuse_unknown(params, scenario_run_params(), (SEALED, EXPERIMENT, CELL))
     limits = None
     if params.get(SEALED) is None:
-        limits = _limits(params)
+        limits = conf_limits(params)
     else:  # by the command line, whose caller's rights are the limit
         params = read_sealed(project.state_dir(), params[SEALED], dag_run=dag_run)
     overrides, named = settings_of(params), params.get("policy") or None
@@ -333,7 +362,7 @@ def _checked(file: str, sha256: str | None, field: str) -> str:
     content = read_bytes(Path(file), most=MOST_FILE_BYTES)
     if hashlib.sha256(content).hexdigest() != sha256:
         allowed = "the content that was checked a moment ago: do not change it meanwhile"
-        _refuse(field, "another content", allowed, where=file)
+        refuse(field, "another content", allowed, where=file)
     return content.decode()
 
 
@@ -341,5 +370,5 @@ def _new_folder(run_id: str) -> RunFolder:
     """Create the run's folder; reject an id that another run has."""
     folder = RunFolder.create(RunNames(run_id).run_id)
     if folder.manifest.exists():
-        _refuse("run_id", run_id, "an id that no run has had yet")
+        refuse("run_id", run_id, "an id that no run has had yet")
     return folder

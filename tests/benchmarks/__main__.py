@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from rich.console import Console
 
 from lagbench.errors import LagbenchError
-from tests.benchmarks import kafka_rates, lag_scaler, spark_pipeline
+from tests.benchmarks import kafka_rates, lag_scaler, simulator, spark_pipeline
 from tests.benchmarks.figures import Figure, print_figures, print_machine
 
 MEASUREMENTS: Mapping[str, Callable[[float], Iterator[Figure]]] = {
@@ -23,6 +23,7 @@ MEASUREMENTS: Mapping[str, Callable[[float], Iterator[Figure]]] = {
     "consumers": kafka_rates.measure_consumers,
     "spark": spark_pipeline.measure,
     "scaler": lag_scaler.measure,
+    "simulator": simulator.measure,
 }
 
 

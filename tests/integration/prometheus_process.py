@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -121,17 +122,22 @@ def debian_program(name: str) -> str:
 
 @contextmanager
 def running_prometheus(
-    config_file: Path, folder: Path, addresses: Mapping[str, str] | None = None
+    config_file: Path,
+    folder: Path,
+    addresses: Mapping[str, str] | None = None,
+    *,
+    past: str = "",
 ) -> Iterator[PrometheusProcess]:
     """Run Prometheus on loopback for the time of the block.
 
-    It ends when somebody takes its port between choice and use; then it has another one.
+    ``past`` are samples that it has already, in the OpenMetrics format. It ends when somebody takes
+    its port between choice and use; then it has another one.
     """
     with ExitStack() as stack:
         for attempt in range(_STARTS):
             try:
                 running = stack.enter_context(
-                    _started(config_file, folder / f"start-{attempt}", addresses)
+                    _started(config_file, folder / f"start-{attempt}", addresses, past)
                 )
                 break
             except PortTaken:
@@ -146,12 +152,16 @@ class PortTaken(RuntimeError):
 
 @contextmanager
 def _started(
-    config_file: Path, folder: Path, addresses: Mapping[str, str] | None
+    config_file: Path, folder: Path, addresses: Mapping[str, str] | None, past: str
 ) -> Iterator[PrometheusProcess]:
     program = debian_program("prometheus")
     folder.mkdir(parents=True)
     running = PrometheusProcess(free_port(), folder / "targets.json")
     running.scrape([])
+    if past:
+        (folder / "past.txt").write_text(past, encoding="utf-8")
+        made_of = ["tsdb", "create-blocks-from", "openmetrics", "past.txt", "data"]
+        subprocess.run([debian_program("promtool"), *made_of], cwd=folder, check=True)
     config = folder / "prometheus.yml"
     made = adapted(config_file, running.targets_file, addresses)
     config.write_text(yaml.safe_dump(made), encoding="utf-8")

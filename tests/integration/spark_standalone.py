@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import sys
+import sysconfig
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,6 +53,18 @@ def standalone_cluster(folder: Path) -> Iterator[str]:
         ]
         _await_workers(f"http://{LOOPBACK}:{page}/json/", running, folder)
         yield master
+
+
+def strange_python(folder: Path) -> Path:
+    """Return a Python with the libraries but without this project, as on a worker elsewhere."""
+    path = folder / "python-of-a-worker"
+    libraries = sysconfig.get_path("purelib")
+    # Without site no .pth is read, and the editable installation of lagbench is one.
+    path.write_text(
+        f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{libraries}" exec {sys.executable} -S "$@"\n'
+    )
+    path.chmod(0o755)
+    return path
 
 
 @contextlib.contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 from tests.integration.landed_run import NAMES
-from tests.integration.spark_standalone import WORKERS, standalone_cluster
+from tests.integration.spark_standalone import WORKERS, standalone_cluster, strange_python
 from tests.unit.plugins.conftest import SCENARIO
 from tests.unit.spark_jobs.synthetic_run import SyntheticRun
 
@@ -31,19 +30,6 @@ STORE = os.environ.get("LAGBENCH_TEST_S3", "")  # http://HOST:PORT/BUCKET
 STORE_JARS = os.environ.get("LAGBENCH_TEST_S3_JARS", "")  # a folder with hadoop-aws
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2700)]
-
-
-@pytest.fixture
-def strange_python(tmp_path: Path) -> Path:
-    """Return a Python with the libraries but without this project, as on a worker elsewhere."""
-    path = tmp_path / "python-of-a-worker"
-    libraries = sysconfig.get_path("purelib")
-    # Without site no .pth is read, and the editable installation of lagbench is one.
-    path.write_text(
-        f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{libraries}" exec {sys.executable} -S "$@"\n'
-    )
-    path.chmod(0o755)
-    return path
 
 
 def _in_a_volume(folder: Path) -> dict[str, Any]:
@@ -96,11 +82,10 @@ def _rows(folder: Path, table: str) -> list[Any]:
         ),
     ],
 )
-def test_two_workers_find_what_one_process_found(  # noqa: PLR0917 - fixtures
+def test_two_workers_find_what_one_process_found(
     where: Callable[[Path], dict[str, Any]],
     landed: tuple[SyntheticRun, Path],
     broker: Broker,
-    strange_python: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -119,7 +104,7 @@ def test_two_workers_find_what_one_process_found(  # noqa: PLR0917 - fixtures
     )
 
     with standalone_cluster(tmp_path) as master:
-        spark = _connection(master, strange_python, settings)
+        spark = _connection(master, strange_python(tmp_path), settings)
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", spark)
         done = task.act(cell, {})
 

@@ -30,7 +30,7 @@ def test_no_modules_import_each_other_in_a_circle(graph: grimp.ImportGraph) -> N
 
 
 def test_the_rooms_of_the_core_are_few_and_in_order(graph: grimp.ImportGraph) -> None:
-    """At most 14 folders with 32 imports between them, none of them up or in a circle."""
+    """At most 14 folders with 35 imports between them, none of them up or in a circle."""
     rooms = {room for room in graph.find_children(CORE) if graph.find_children(room)}
     imports = {
         room: {
@@ -43,7 +43,7 @@ def test_the_rooms_of_the_core_are_few_and_in_order(graph: grimp.ImportGraph) ->
 
     TopologicalSorter(imports).prepare()
     assert len(rooms) <= 14
-    assert sum(map(len, imports.values())) <= 32
+    assert sum(map(len, imports.values())) <= 35
 
 
 def test_the_rule_of_the_lag_scaler_loads_no_client() -> None:

@@ -38,6 +38,7 @@ from lagbench.core.policy.policy import (
     check_policy,
     require_one_start,
 )
+from lagbench.core.policy.rate_scale import scaled_policy, scaled_scenario
 from lagbench.core.policy.review.policy_file import policies_of, title_of
 from lagbench.core.scenario.actions import MOST_PARTITIONS, SwapPolicy
 from lagbench.core.scenario.conf_limits import ConfLimits
@@ -68,17 +69,23 @@ class SwappedPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A scenario and a policy that fit together; the texts go into the run folder."""
+    """A scenario and a policy that fit together; both texts go into the run folder."""
 
     scenario: Scenario
     policy_name: str
     policy: Policy
-    scenario_text: str
     policy_text: str
     swapped: Mapping[int, SwappedPolicy] = field(default_factory=dict)
     """By the number of the action."""
     second: Cell | None = None
     """The run as its second group sees it."""
+    rate_scale: float = 1.0
+    """At which scenario and policies stand here, against those that were given."""
+
+    @property
+    def scenario_text(self) -> str:
+        """The effective scenario; of a long trace it takes seconds, so only a run writes it."""
+        return _text_of(self.scenario)
 
     @property
     def groups(self) -> tuple[Cell, ...]:
@@ -99,15 +106,18 @@ class Cell:
 
 
 def parse_settings(
-    settings: Sequence[str], *, where: str = SETTING, field: str = "setting"
+    settings: Sequence[str],
+    *,
+    where: str = SETTING,
+    field: str = "setting",
+    example: str = "key=value with a dotted key, e.g. profile.spike_mult=5",
 ) -> dict[str, str]:
     """Return ``key=value`` settings by dotted key; the last one of a key wins."""
     parsed: dict[str, str] = {}
     for setting in settings:
         key, sign, value = setting.partition("=")
         if not sign or not all(key.strip().split(".")):
-            allowed = "key=value with a dotted key, e.g. profile.spike_mult=5"
-            raise WrongInput(where=where, field=field, value=setting, allowed=allowed)
+            raise WrongInput(where=where, field=field, value=setting, allowed=example)
         parsed[key.strip()] = value.strip()
     return parsed
 
@@ -277,8 +287,8 @@ def load_policy(name_or_path: str | Path) -> Policy:
     return _read_policy(policy_file(name_or_path))[0]
 
 
-def _read_policy(path: Path) -> tuple[Policy, str]:
-    """Return the one policy of a file, and its text for a run folder."""
+def _read_policy(path: Path, rate_scale: float = 1.0) -> tuple[Policy, str]:
+    """Return the one policy of a file, and its text for a run folder, at the rate scale."""
     where, text = str(path), read_text(path)
     _, policies = policies_of(parse_objects(text, where=where), where=where)
     if len(policies) > 1:
@@ -290,6 +300,10 @@ def _read_policy(path: Path) -> tuple[Policy, str]:
         is_plain = yaml.safe_load(text) == checked.manifest
     except (yaml.YAMLError, ValueError):
         is_plain = False
+    if rate_scale != 1:
+        scaled = scaled_policy(checked, rate_scale)
+        head = f"# {path.name} at rate_scale {rate_scale:g}\n"
+        return scaled, head + yaml.safe_dump(dict(scaled.manifest), sort_keys=False)
     if is_plain:
         return checked, text
     gone = ", ".join(left_out(policies[0], checked.manifest))
@@ -306,24 +320,29 @@ def checked_cell(
 ) -> Cell:
     """Return scenario and policy, each checked and both together; ``policy`` replaces its own."""
     _require_place("policy", policy or "", limits)
-    loaded = load_scenario(scenario, overrides, limits)
+    given = load_scenario(scenario, overrides, limits)
+    scale, loaded = given.rate_scale, scaled_scenario(given, given.rate_scale)
     path = policy_file(loaded.policy if policy is None else policy)
-    checked, text = _read_policy(path)
+    checked, text = _read_policy(path, scale)
     check_fit(loaded, checked)
     check_spark_fit(loaded, checked)
-    swapped = _swapped(loaded)
-    second = _second(loaded, policy, checked)
+    swapped = _swapped(loaded, scale)
+    second = _second(loaded, policy, checked, scale)
     check_actions(
         loaded,
         [checked.manifest, *(one.policy.manifest for one in swapped.values())],
         started_replicas=checked.limits.started_replicas,
     )
-    return Cell(loaded, _name_of(path), checked, _text_of(loaded), text, swapped, second)
+    return Cell(loaded, _name_of(path), checked, text, swapped, second, scale)
 
 
 def _text_of(scenario: Scenario) -> str:
-    """Return the effective scenario as a run folder has it; one with one group does not say so."""
+    """Return the effective scenario as a run folder has it; one with one group does not say so.
+
+    It is at its rate scale already.
+    """
     without = {name for name in ("second_group", "payload") if getattr(scenario, name) is None}
+    without.add("rate_scale")
     effective = scenario.model_dump(mode="json", exclude=without)
     second = effective.get("second_group") or {}
     places = [(effective, "policy.yaml"), (second, "second_group/policy.yaml")]
@@ -334,20 +353,22 @@ def _text_of(scenario: Scenario) -> str:
     return yaml.safe_dump(effective, sort_keys=False, allow_unicode=True)
 
 
-def _second(scenario: Scenario, policy: str | None, of_first: Policy) -> Cell | None:
+def _second(
+    scenario: Scenario, policy: str | None, of_first: Policy, rate_scale: float
+) -> Cell | None:
     """Return the cell of the second group; without a policy of its own it has the first one's."""
     seen = scenario.of_second_group()
     if seen is None or scenario.second_group is None:
         return None
     named = (scenario.second_group.policy, policy, scenario.policy)
     path = policy_file(next(name for name in named if name is not None))
-    checked, text = _read_policy(path)
+    checked, text = _read_policy(path, rate_scale)
     # The phase of the first group's HPA and windows of this policy would both fix the stream.
     check_fit(
         seen.model_copy(update={"hpa_sync_at_seconds": scenario.hpa_sync_at_seconds}), checked
     )
     require_one_start(of_first, checked)
-    return Cell(seen, _name_of(path), checked, _text_of(seen), text)
+    return Cell(seen, _name_of(path), checked, text)
 
 
 def _name_of(policy: Path) -> str:
@@ -359,14 +380,14 @@ def _name_of(policy: Path) -> str:
     return policy.stem
 
 
-def _swapped(scenario: Scenario) -> dict[int, SwappedPolicy]:
+def _swapped(scenario: Scenario, rate_scale: float) -> dict[int, SwappedPolicy]:
     """Return the policies of the scenario's swaps, each checked as the first one is."""
     found = {}
     for number, action in enumerate(scenario.actions):
         if isinstance(action, SwapPolicy):
             field = f"actions.{number}.policy"
             path = find_file(action.policy, policies_folder(), field)
-            checked, text = _read_policy(path)
+            checked, text = _read_policy(path, rate_scale)
             check_fit(scenario, checked)
             if checked.windows:
                 raise WrongInput(

@@ -7,10 +7,10 @@ they are parsed. ``check_experiment`` also checks all of its cells, before anyth
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
@@ -46,21 +46,59 @@ def experiment_of_policies(
     :param seconds: expected of all runs of one pair.
     """
     data = {
-        "name": _as_name(f"{Path(scenario).stem}_policies"),
+        "name": as_name(f"{Path(scenario).stem}_policies"),
         "title": f"{' against '.join(policies)} under {scenario}",
         "question": f"Which of these policies is better under {scenario}?",
         "scenario": scenario,
-        "cells": [{"name": _as_name(Path(one).stem), "policy": one} for one in policies],
+        "cells": [{"name": as_name(Path(one).stem), "policy": one} for one in policies],
         "pairs": pairs,
         "hours": seconds * pairs / 3600,
     }
+    return _of_data(data)
+
+
+def experiment_of_advice(
+    name: str,
+    scenario: str,
+    policies: Mapping[str, str],
+    *,
+    slos: Mapping[str, float],
+    overrides: Mapping[str, str],
+    pairs: int,
+    seconds: float,
+    phase: Literal["fixed", "free"],
+) -> Experiment:
+    """Return the experiment that rehearses policies by their roles, each judged by the SLOs.
+
+    :param seconds: expected of all runs of one pair.
+    """
+    limits = {name: {"at_most": limit} for name, limit in slos.items()}
+    return _of_data(
+        {
+            "name": name,
+            "title": f"Proof of an advice on {scenario}",
+            "question": "Do the advised policies hold the SLO, and cost what was predicted?",
+            "kind": "difference" if len(policies) > 1 else "identity",
+            "scenario": scenario,
+            "overrides": {**overrides, **{f"slos.{name}": slos[name] for name in slos}},
+            "cells": [
+                {"name": role, "policy": path, "shows": limits} for role, path in policies.items()
+            ],
+            "pairs": pairs,
+            "hours": seconds * pairs / 3600,
+            "phase": phase,
+        }
+    )
+
+
+def _of_data(data: dict[str, Any]) -> Experiment:
     try:
         return Experiment.model_validate(data)
     except ValidationError as error:
         raise wrong_file(error, data, where="experiment", model=Experiment) from error
 
 
-def _as_name(text: str) -> str:
+def as_name(text: str) -> str:
     """Return a text in the letters of a cell's name."""
     letters = re.sub(r"[^a-z0-9_]", "_", text.lower())[:40]
     return letters if letters[:1].isalpha() else f"p_{letters}"[:40]

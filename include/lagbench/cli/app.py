@@ -13,7 +13,9 @@ import typer
 from rich.text import Text
 
 from lagbench import __version__
+from lagbench.cli.advise_command import advise
 from lagbench.cli.bench_commands import doctor, down, status, ui, up
+from lagbench.cli.calibrate_command import calibrate
 from lagbench.cli.cell_commands import account, baseline, report, show, watch
 from lagbench.cli.compare_command import compare
 from lagbench.cli.discover_commands import new, policies, scenarios
@@ -27,6 +29,7 @@ from lagbench.cli.policy_command import policy
 from lagbench.cli.run_command import run
 from lagbench.cli.simulate_command import simulate
 from lagbench.cli.terminal import Terminal
+from lagbench.cli.trace_commands import trace
 from lagbench.errors import ExitCode, LagbenchError, WrongInput
 from lagbench.printed_commands import CALLED_AS, called_as, command_name, wrapped
 from pod_program.shown import printable
@@ -43,12 +46,16 @@ app = typer.Typer(
 )
 _BEFORE: tuple[Any, ...] = (
     *(up, down, status, doctor, ui, run, watch),
-    *(scenarios, policies, new, plan, simulate, experiment),
+    *(scenarios, policies, new, plan, simulate, advise, experiment),
 )
-_AFTER: tuple[Any, ...] = (explain, observe, show, compare, history, account, report, baseline)
+_AFTER: tuple[Any, ...] = (
+    *(explain, observe, calibrate, show, compare, history),
+    *(account, report, baseline),
+)
 for verb in _BEFORE:
     app.command()(verb)
 app.add_typer(policy)
+app.add_typer(trace)
 for verb in _AFTER:
     app.command()(verb)
 

@@ -57,14 +57,16 @@ def report(
         str,
         typer.Argument(help=f"A run id, the beginning of one, or latest; {_KEPT}.", metavar="RUN"),
     ] = "latest",
-    settings: Annotated[
+    slo: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Judge by another limit (slos.NAME=VALUE), into what-if.json."),
+        typer.Option(
+            "--slo", metavar="NAME=LIMIT", help="Judge by another limit, into what-if.json."
+        ),
     ] = None,
 ) -> int:
     """Rebuild measures, verdict and report of a run from its folder alone.
 
-    With --set the run's verdict stays: what it would be is written beside it. Of an observation
+    With --slo the run's verdict stays: what it would be is written beside it. Of an observation
     that was killed, the readings until then are judged. Of a kept run, which has no tables, the
     report shows the kept measures and verdict.
     """
@@ -77,12 +79,12 @@ def report(
 
     say = Terminal().say
     with opened(run, kept_in=runs_root() / KEPT_FOLDER) as folder:
-        if settings:
-            limits = slo_limits(settings, of_run=True)
+        if slo:
+            limits = slo_limits(slo, of_run=True)
             verdict = what_if(folder, limits)
-            for slo in (one for one in verdict.slos if one.name in limits):
-                say(f"{slo.status}: {slo.title} {slo.value_text}, {slo.limit_text}; {slo.reason}")
-            say(f"the whole run, what if {', '.join(settings)}: {_in_short(verdict)}")
+            for one in (one for one in verdict.slos if one.name in limits):
+                say(f"{one.status}: {one.title} {one.value_text}, {one.limit_text}; {one.reason}")
+            say(f"the whole run, what if {', '.join(slo)}: {_in_short(verdict)}")
             say(f"{folder.path}/what-if.json; the run's verdict stays")
             return exit_code(verdict)
         if is_kept(run):

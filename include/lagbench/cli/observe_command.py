@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lagbench.cli.options import new_id, number, refuse, slo_limits
+from lagbench.cli.options import SloOption, new_id, number, refuse, slo_limits
 from lagbench.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -70,9 +70,7 @@ def observe(
     pod_rate: Annotated[
         float | None, number("Messages per second of one pod; default: as it shows.")
     ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A limit, e.g. slos.drain_seconds=300")
-    ] = None,
+    slo: SloOption = None,
 ) -> int:
     """Observe a consumer group that is there, and judge it: no traffic, no pods, no changes.
 
@@ -90,7 +88,7 @@ def observe(
     from lagbench.report.outcome_files import report_again
     from lagbench.results.observed_run import REPLAY_FILE, complete_run
 
-    seconds, limits = _seconds(duration), slo_limits(settings or [])
+    seconds, limits = _seconds(duration), slo_limits(slo)
     console = Terminal()
     names_workload = deployment is not None or scaled_object is not None
     if names_workload and target is None:

@@ -35,6 +35,7 @@ def number(help: str, *, min: float | None = 0.001, **more: Any) -> Any:  # noqa
     return typer.Option(min=min, callback=finite, help=help, **more)
 
 
+A_LIMIT = "NAME=LIMIT, e.g. time_lag_p99_seconds=30"
 ScenarioArgument = Annotated[
     str, typer.Argument(help="A name from the catalog, or a YAML file.", metavar="SCENARIO")
 ]
@@ -42,6 +43,12 @@ PolicyOption = Annotated[str | None, typer.Option(help="Policy instead of the sc
 SeedOption = Annotated[int | None, typer.Option(help="Seed instead of the scenario's.")]
 SettingsOption = Annotated[
     list[str] | None, typer.Option("--set", help="key=value, e.g. profile.spike_mult=5")
+]
+SloOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--slo", metavar="NAME=LIMIT", help="A limit, e.g. time_lag_p99_seconds=30; repeatable."
+    ),
 ]
 StartOption = Annotated[
     str | None,
@@ -116,38 +123,50 @@ def new_id(scenario: str) -> str:
 
 def environment_at(start: str | None) -> SimulatedEnvironment:
     """Return the simulator's environment for a stream that starts at ``--start``."""
-    from lagbench.core.kubernetes_values import NS_PER_SECOND, parse_instant_ns
     from lagbench.core.simulation.simulated_world import SimulatedEnvironment
 
     if start is None:
         return SimulatedEnvironment()
+    return SimulatedEnvironment(starts_at_seconds=unix_second("--start", start))
+
+
+def unix_second(field: str, text: str) -> int:
+    """Return the Unix second of an option's instant."""
+    from lagbench.core.kubernetes_values import NS_PER_SECOND, parse_instant_ns
+
     try:
-        at_ns = parse_instant_ns(start)
+        return parse_instant_ns(text) // NS_PER_SECOND
     except (TypeError, ValueError):
         allowed = "an instant with its time zone, e.g. 2026-11-23T08:59:30Z or …T09:59:30+01:00"
-        refuse("--start", start, allowed)
-    return SimulatedEnvironment(starts_at_seconds=at_ns // NS_PER_SECOND)
+        refuse(field, text, allowed)
 
 
-def slo_limits(settings: Sequence[str], *, of_run: bool = False) -> dict[str, Any]:
-    """Return the limits that were given by ``--set slos.NAME=VALUE`` or ``slos.NAME.level=warn``.
+def slo_settings(limits: Sequence[str] | None) -> dict[str, str]:
+    """Return the limits of ``--slo`` as settings of a scenario, by dotted key."""
+    slo_limits(limits)
+    return {f"slos.{key}": text for key, text in _limit_texts(limits).items()}
+
+
+def slo_limits(
+    limits: Sequence[str] | None, *, of_run: bool = False, known: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Return the limits that were given by ``--slo NAME=LIMIT`` or ``NAME.level=warn``.
 
     :param of_run: they are put in the place of the limits of a run, which are checked with them.
+    :param known: the names that the command can judge; None: all.
     """
     from pydantic import ValidationError
 
-    from lagbench.catalog.catalog import parse_settings
     from lagbench.catalog.strict_yaml import parse_yaml
     from lagbench.core.scenario.slo_limits import Slos, with_limits
 
-    given = dict[str, Any]()
-    for key, text in parse_settings(settings, where="command line", field="--set").items():
-        part, _, rest = key.partition(".")
-        name, _, of_limit = rest.partition(".")
-        if part != "slos" or name not in Slos.model_fields:
-            near = [one for one in Slos.model_fields if name and one.startswith(f"{name}_")]
-            refuse("--set", key, ", ".join(f"slos.{one}" for one in near or Slos.model_fields))
-        value = parse_yaml(text, where=f"--set {key}")
+    given, names = dict[str, Any](), list(Slos.model_fields) if known is None else known
+    for key, text in _limit_texts(limits).items():
+        name, _, of_limit = key.partition(".")
+        if name not in names:
+            near = [one for one in names if name and one.startswith(f"{name}_")]
+            refuse("--slo", key, ", ".join(near or names))
+        value = parse_yaml(text, where=f"--slo {key}")
         given = with_limits(given, {name: {of_limit: value} if of_limit else value})
     if of_run:
         return given
@@ -155,5 +174,11 @@ def slo_limits(settings: Sequence[str], *, of_run: bool = False) -> dict[str, An
         Slos.model_validate(given)
     except ValidationError as error:
         first = error.errors()[0]
-        refuse(f"--set slos.{first['loc'][0]}", first["input"], first["msg"])
+        refuse(f"--slo {first['loc'][0]}", first["input"], first["msg"])
     return given
+
+
+def _limit_texts(limits: Sequence[str] | None) -> dict[str, str]:
+    from lagbench.catalog.catalog import parse_settings
+
+    return parse_settings(limits or (), where="command line", field="--slo", example=A_LIMIT)

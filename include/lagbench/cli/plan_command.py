@@ -18,16 +18,19 @@ from lagbench.cli.options import (
     ScenarioArgument,
     SeedOption,
     SettingsOption,
+    SloOption,
     StartOption,
     asked_cell,
     environment_at,
     played,
+    slo_settings,
 )
 from lagbench.cli.terminal import Terminal, print_json
 from lagbench.errors import ExitCode
 from pod_program.shown import printable
 
 if TYPE_CHECKING:
+    from lagbench.adapters.process.processor_speed import Processor
     from lagbench.catalog.catalog import Cell
     from lagbench.core.policy.policy import Policy
     from lagbench.core.scenario.actions import Action
@@ -45,6 +48,7 @@ def plan(
     policy: PolicyOption = None,
     seed: SeedOption = None,
     start: StartOption = None,
+    slo: SloOption = None,
     settings: SettingsOption = None,
     manifests: Annotated[
         bool, typer.Option("--manifests", help="Also print the manifests as applied.")
@@ -57,7 +61,7 @@ def plan(
     from lagbench.cli.rehearsal import predicted_run
     from lagbench.core.simulation.plan import cannot_carry, disk_bytes, plan_cell
 
-    cell = played(asked_cell(scenario, policy, seed, settings)[0])
+    cell = played(asked_cell(scenario, policy, seed, settings, **slo_settings(slo))[0])
     plans = [plan_cell(group.scenario, group.policy) for group in cell.groups]
     predictions = [predicted_run(group, around=environment_at(start)) for group in cell.groups]
     root = runs_root()
@@ -66,6 +70,7 @@ def plan(
     here = this_processor()
     second = plans[1] if len(plans) > 1 else None
     lack = cannot_carry(plans[0], here.cores, here.speed, second=second)
+    fitting, advice = _fitting_scale(cell, here) if lack else (None, "")
     groups = list(zip(cell.groups, plans, predictions, strict=True))
     starts_at = environment_at(start).starts_at_seconds
     if as_json:
@@ -76,6 +81,8 @@ def plan(
             "disk_bytes": disk,
             "free_disk_bytes": free,
             "this_machine_lacks": lack or None,
+            "rate_scale": cell.rate_scale,
+            "fitting_rate_scale": fitting,
             "groups": [_document(*group) for group in groups],
         }
         print_json(document | ({"manifests": _manifests(cell)} if manifests else {}))
@@ -96,6 +103,7 @@ def plan(
             console.warn(warning)
     if lack:
         console.warn(f"on the embedded bench {lack}")
+        console.warn(advice)
     if disk > free:
         console.say("✗ this disk is too small for the run", style="red")
     if manifests:
@@ -104,6 +112,18 @@ def plan(
         documents = yaml.safe_dump_all(_manifests(cell), sort_keys=False, allow_unicode=True)
         typer.echo(printable(documents))  # a console would break its lines
     return ExitCode.PASS
+
+
+def _fitting_scale(cell: Cell, here: Processor) -> tuple[float | None, str]:
+    """Return the rate scale of the cell's files at which it fits here, and a line of advice."""
+    from lagbench.core.simulation.fitting_scale import fitting_scale
+
+    asked = [(group.scenario, group.policy) for group in cell.groups]
+    scale, why = fitting_scale(asked, here.cores, here.speed)
+    if scale is None:
+        return None, f"no rate_scale helps: {why}"
+    found = float(f"{scale * cell.rate_scale:.6g}")
+    return found, f"--set rate_scale={found:g} fits: rates, pods and thresholds together"
 
 
 def _left_out(scenario: Scenario) -> list[int]:
@@ -120,6 +140,7 @@ def _document(cell: Cell, plan: Plan, prediction: tuple[Prediction, float]) -> d
     return {
         "prediction": predicted.measures,
         "slos": predicted.slos,
+        "spike_replicas": predicted.spike_replicas,
         "phases": predicted.phases,
         "expected_run_seconds": seconds,
         "actions_left_out": _left_out(cell.scenario),
@@ -145,6 +166,9 @@ def _print_prediction(
         elif name == "max_replicas":
             text += f" of at most {plan.max_replicas}"
         rows.append((NAMED[name].heading, f"{text}{judged.get(name, '')}"))
+    if plan.spikes and predicted.spike_replicas is not None:
+        text = predicted.spike_replicas.text(NAMED["max_replicas"])
+        rows.append(("Replicas when the spike starts", text))
     for slo in predicted.slos:
         if slo.name not in predicted.measures:
             text = NAMED[slo.name].spread(slo.value, slo.low, slo.high)

@@ -12,7 +12,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from lagbench.cli.options import JsonOption, TargetSettingsOption, finite, number, refuse
+from lagbench.cli.options import (
+    JsonOption,
+    SloOption,
+    TargetSettingsOption,
+    finite,
+    number,
+    refuse,
+    slo_limits,
+)
 from lagbench.cli.terminal import Terminal, print_json
 from lagbench.errors import ExitCode
 from pod_program.shown import printable
@@ -37,6 +45,8 @@ _LISTS = (
     ("HorizontalPodAutoscalers", "horizontal_pod_autoscalers"),
     ("LimitRanges", "limit_ranges"),
 )
+_JUDGED = ("time_lag_p99_seconds",)
+"""SLOs that a policy is checked against: how long a message may wait."""
 _LONG_PATH = "spec.advanced.horizontalPodAutoscalerConfig."
 
 CANNOT_RUN = ExitCode.SLO_FAILED
@@ -67,7 +77,7 @@ def check(
         int | None, typer.Option("--partitions", min=1, help="Partitions of the topic.")
     ] = None,
     rate: Annotated[float | None, number("Messages per second that one pod can process.")] = None,
-    slo: Annotated[float | None, number("Seconds that a message may wait at most.")] = None,
+    slo: SloOption = None,
     shutdown: Annotated[
         float | None,
         typer.Option(
@@ -102,8 +112,10 @@ def check(
     """
     from lagbench.catalog.catalog import read_objects
     from lagbench.core.policy.review.policy_file import review_documents
+    from lagbench.core.scenario.slo_limits import Slos
 
-    context = _context(scenario, partitions, rate, slo, shutdown)
+    wait = Slos.model_validate(slo_limits(slo, known=_JUDGED)).time_lag_p99_seconds
+    context = _context(scenario, partitions, rate, wait, shutdown)
     where, documents = read_objects(files)
     facts = _facts(target, target_settings, documents)
     review = review_documents(
@@ -259,7 +271,7 @@ def print_review(
     if context.partitions is None:
         console.print(
             "not checked: partitions, threshold against rate and SLO "
-            "(--scenario NAME, or --partitions P --rate R --slo S)",
+            "(--scenario NAME, or --partitions P --rate R --slo NAME=LIMIT)",
             style="dim",
         )
 

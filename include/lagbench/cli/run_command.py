@@ -15,10 +15,12 @@ from lagbench.cli.options import (
     ScenarioArgument,
     SeedOption,
     SettingsOption,
+    SloOption,
     TargetOption,
     TargetSettingsOption,
     asked_cell,
     conf_of,
+    slo_settings,
 )
 from lagbench.cli.terminal import Terminal, print_json
 
@@ -28,6 +30,7 @@ def run(
     *,
     policy: PolicyOption = None,
     seed: SeedOption = None,
+    slo: SloOption = None,
     settings: SettingsOption = None,
     env_file: Annotated[
         Path | None,
@@ -47,7 +50,7 @@ def run(
 
     console = Terminal(stderr=as_json)
     env = {} if env_file is None else {"consumer.env_file": json.dumps(str(env_file.absolute()))}
-    cell, overrides = asked_cell(scenario, policy, seed, settings, **env)
+    cell, overrides = asked_cell(scenario, policy, seed, settings, **slo_settings(slo), **env)
     require_disk(cell)
     told = f"{cell.scenario.name} with {cell.policy_name}, seed {cell.scenario.seed}"
     seconds = run_seconds(cell, phases=PHASES)

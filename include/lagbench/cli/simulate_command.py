@@ -1,45 +1,33 @@
-"""``lagbench simulate``: policies over many seeds on a virtual clock, compared in one table."""
+"""``lagbench simulate``: policies over many seeds on a virtual clock, compared and judged."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
 
 from lagbench.cli.options import (
     JsonOption,
     ScenarioArgument,
     SettingsOption,
+    SloOption,
     StartOption,
     environment_at,
     number,
     played,
     refuse,
+    slo_limits,
+    slo_settings,
 )
 from lagbench.cli.terminal import Terminal, print_json
 from lagbench.errors import ExitCode, WrongInput
 
 if TYPE_CHECKING:
-    from lagbench.core.measures.model import NamedMeasure
-    from lagbench.core.simulation.simulation_measures import Spread
-
-    Summaries = Mapping[str, Mapping[str, Spread]]
-    Marks = Mapping[tuple[str, str], str]
-
-_MOST_COLUMNS = 2
-"""Policies that stand beside each other; of more each has a row."""
-_DECIDING = {
-    "reaction_seconds": "react",
-    "time_lag_p99_seconds": "p99",
-    "seconds_over_slo": "late",
-    "drain_seconds": "drain",
-    "pod_minutes_in_all": "pod-min",
-    "flips": "flips",
-}
-"""The measures of a row, lower is better, and their headings."""
+    from lagbench.catalog.catalog import Cell
 
 
 def simulate(
@@ -53,9 +41,19 @@ def simulate(
         int, typer.Option(min=1, max=1000, help="Number of seeds, starting at 1.")
     ] = 10,
     seed: Annotated[int | None, typer.Option(min=0, help="One seed instead.")] = None,
-    slo_seconds: Annotated[
-        float | None,
-        number("Oldest message; default: slos.time_lag_p99_seconds, if it is set.", min=0.1),
+    slo: SloOption = None,
+    must_hold: Annotated[
+        bool,
+        typer.Option(
+            "--fail", help="Exit with code 1 if seeds break an SLO, with 4 if it is undetermined."
+        ),
+    ] = False,
+    allow: Annotated[
+        int, typer.Option(min=0, help="Seeds that may break each SLO of a policy.")
+    ] = 0,
+    junit: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the SLOs of each policy as JUnit XML."),
     ] = None,
     start_seconds: Annotated[
         float | None, number("From creation to Ready (the scenario's start_seconds).", min=0)
@@ -74,22 +72,76 @@ def simulate(
         bool, typer.Option("--all", help="Of more than two policies all measures, with ranges.")
     ] = False,
 ) -> int:
-    """Compare policies over many seeds without starting anything: minutes in milliseconds."""
-    from lagbench.catalog.catalog import (
-        Cell,
-        checked_cell,
-        load_policy,
-        parse_settings,
-        policy_file,
-    )
-    from lagbench.core.simulation.predicted_slos import predicted_slos
-    from lagbench.core.simulation.simulate import left_out
-    from lagbench.core.simulation.simulate import simulate as simulate_cell
-    from lagbench.core.simulation.simulation_measures import COMPARED, spreads
-    from lagbench.core.verdict.in_words import MARKS
+    """Compare policies over many seeds without starting anything: minutes in milliseconds.
 
-    overrides = parse_settings(settings or [])
+    With --fail the exit code is the verdict on the scenario's SLOs and --slo. Without it, 0.
+    """
+    from lagbench.catalog.catalog import parse_settings, policy_file
+    from lagbench.cli.simulated_cells import simulate_cells
+    from lagbench.cli.simulated_table import print_simulated
+    from lagbench.cli.simulated_verdict import junit_of, print_verdict, verdict_code
+    from lagbench.core.simulation.predicted_slos import SIMULATED_SLOS
+
     names: list[str | None] = [*policy] if policy else [None]
+    drawn = [seed] if seed is not None else list(range(1, seeds + 1))
+    slo_limits(slo, known=SIMULATED_SLOS)
+    if allow >= len(drawn):
+        refuse("--allow", allow, f"fewer than the seeds, {len(drawn)}")
+    if junit is not None and (junit.is_dir() or not junit.absolute().parent.is_dir()):
+        refuse("--junit", junit, "a file in a folder that is there")
+    is_judged = must_hold or junit is not None
+    overrides = parse_settings(settings or []) | slo_settings(slo)
+    cells, unfit = _fitting(scenario, names, overrides)
+    if unfit and (is_judged or not cells):
+        raise unfit[0][1]
+    for left, reason in unfit:
+        Terminal(stderr=True).warn(f"left out, does not fit: {left}: {reason}")
+    of_unfit = [(policy_file(name or "").stem, str(reason)) for name, reason in unfit]
+    _require_own_names([*(cell.policy_name for cell in cells), *(name for name, _ in of_unfit)])
+    around = replace(
+        environment_at(start), hpa_sync_at_seconds=sync_at, start_up_seconds=start_seconds
+    )
+    if tail_seconds is not None:
+        around = replace(around, tail_seconds=tail_seconds)
+    found = simulate_cells(cells, drawn, around, allowed=allow)
+    if parts := found[0].left_out:
+        Terminal(stderr=True).say(f"! the simulation leaves out: {', '.join(parts)}")
+    if junit is not None:
+        junit.write_text(junit_of(found), encoding="utf-8")
+    if as_json:
+        content: dict[str, dict[str, Any]] = {
+            one.name: {
+                "summary": one.summary,
+                "slos": one.slos,
+                "over_seeds": one.over_seeds,
+                "cells": [each.to_json(with_timeline=timeline) for each in one.simulations],
+            }
+            for one in found
+        }
+        print_json(content | {name: {"left_out": reason} for name, reason in of_unfit})
+    else:
+        console = Terminal()
+        print_simulated(console, found, len(drawn), show_all=show_all)
+        if is_judged:
+            options = {
+                "--slo": slo,
+                "--set": settings,
+                "--start-seconds": start_seconds,
+                "--tail-seconds": tail_seconds,
+                "--sync-at": sync_at,
+                "--start": start,
+            }
+            commands = [_command(scenario, name, options) for name in names]
+            print_verdict(console, found, commands)
+    return verdict_code(found) if must_hold else ExitCode.PASS
+
+
+def _fitting(
+    scenario: str, names: Sequence[str | None], overrides: dict[str, str]
+) -> tuple[list[Cell], list[tuple[str | None, WrongInput]]]:
+    """Return the cells of these policies, and those that do not fit, with the reason."""
+    from lagbench.catalog.catalog import Cell, checked_cell, load_policy
+
     cells, unfit = list[Cell](), list[tuple[str | None, WrongInput]]()
     for name in names:
         try:
@@ -98,66 +150,16 @@ def simulate(
             if name is not None and len(names) > 1:
                 load_policy(name)  # one that cannot be read at all is refused
             unfit.append((name, error))
-    if not cells:
-        raise unfit[0][1]
-    for name, reason in unfit:
-        Terminal(stderr=True).warn(f"left out, does not fit: {name}: {reason}")
-    of_unfit = [(policy_file(name or "").stem, str(reason)) for name, reason in unfit]
-    _require_own_names([*(cell.policy_name for cell in cells), *(name for name, _ in of_unfit)])
-    if parts := sorted(set(left_out(cells[0].scenario))):
-        text = f"! the simulation leaves out: {', '.join(parts)}"
-        Terminal(stderr=True).say(text)
-    around = replace(environment_at(start), hpa_sync_at_seconds=sync_at)
-    if start_seconds is not None:
-        around = replace(around, start_up_seconds=start_seconds)
-    if tail_seconds is not None:
-        around = replace(around, tail_seconds=tail_seconds)
-    drawn = [seed] if seed is not None else list(range(1, seeds + 1))
-    found = {
-        cell.policy_name: [
-            simulate_cell(
-                cell.scenario,
-                cell.policy,
-                seed=one,
-                policy_name=cell.policy_name,
-                slo_seconds=slo_seconds,
-                environment=around,
-                swapped={number: swapped.policy for number, swapped in cell.swapped.items()},
-            )
-            for one in drawn
-        ]
-        for cell in cells
-    }
-    summaries = {name: spreads(of_cell) for name, of_cell in found.items()}
-    slos = {
-        name: predicted_slos(cell.scenario, cell.policy.limits, summaries[name])
-        for name, cell in zip(found, cells, strict=True)
-    }
-    if as_json:
-        content: dict[str, dict[str, Any]] = {
-            name: {
-                "summary": summaries[name],
-                "slos": slos[name],
-                "cells": [one.to_json(with_timeline=timeline) for one in of_cell],
-            }
-            for name, of_cell in found.items()
-        }
-        print_json(content | {name: {"left_out": reason} for name, reason in of_unfit})
-        return ExitCode.PASS
-    oldest = slo_seconds or cells[0].scenario.slos.time_lag_p99_seconds
-    head = f"{cells[0].scenario.name}, simulated, seeds: {len(drawn)}"
-    console = Terminal()
-    console.print(f"{head}; no message older than {oldest:g} s" if oldest else head)
-    kept = [one for one in COMPARED if oldest or one.name != "seconds_over_slo"]
-    marks = {(name, slo.name): MARKS[slo.status] for name in slos for slo in slos[name]}
-    is_short = len(cells) > _MOST_COLUMNS and not show_all
-    (_print_policies if is_short else _print_measures)(console, kept, summaries, marks)
-    asked = {f"{slo.title.lower()} {slo.threshold}" for of in slos.values() for slo in of}
-    told = f"✓ ✗ SLO: {'; '.join(sorted(asked))} (? holds with some seeds)\n" if asked else ""
-    ends = "a drain ends at a total lag of one lagThreshold, of each policy its own"
-    text = f"{told}a reaction ends with the first added pod, even if enough ran before; {ends}"
-    console.print(text, style="dim")
-    return ExitCode.PASS
+    return cells, unfit
+
+
+def _command(scenario: str, policy: str | None, options: dict[str, Any]) -> str:
+    """Return the command that simulates one policy by the options that were given."""
+    words = ["lagbench", "simulate", scenario, *(["--policy", policy] if policy else [])]
+    for option, value in options.items():
+        values = value if isinstance(value, list) else [] if value is None else [value]
+        words += [word for one in values for word in (option, f"{one}")]
+    return shlex.join(words)
 
 
 def _require_own_names(names: Sequence[str]) -> None:
@@ -166,51 +168,3 @@ def _require_own_names(names: Sequence[str]) -> None:
         if (count := names.count(name)) > 1:
             allowed = "policies whose names, or names of files, differ"
             refuse("--policy", f"{name}, {count} times", allowed, where="simulate")
-
-
-def _print_measures(
-    console: Terminal, measures: Sequence[NamedMeasure], summaries: Summaries, marks: Marks
-) -> None:
-    """Print a row for each measure and a column for each policy; of many, a table each."""
-
-    def cell(policy: str, of: NamedMeasure) -> str:
-        return f"{summaries[policy][of.name].text(of)} {marks.get((policy, of.name), '')}".rstrip()
-
-    if len(summaries) > _MOST_COLUMNS:
-        for one in measures:
-            rows = [(name, cell(name, one)) for name in summaries]
-            console.table(("", one.heading), rows, right=(one.heading,))
-    else:
-        rows_of = [(one.heading, *(cell(name, one) for name in summaries)) for one in measures]
-        headings = ("", *summaries)
-        console.table(headings, rows_of, right=list(summaries), folded=headings)
-    console.print("median (lowest to highest seed); – never happened", style="dim")
-
-
-def _print_policies(
-    console: Terminal, kept: Sequence[NamedMeasure], summaries: Summaries, marks: Marks
-) -> None:
-    """Print a row for each policy with the medians of six measures, the lowest ones marked."""
-    measures = {one.name: one for one in kept if one.name in _DECIDING}
-    shorts = {name: short for name, short in _DECIDING.items() if name in measures}
-    rows: list[list[str | Text]] = [[policy] for policy in summaries]
-    for name in shorts:
-        found = [of[name] for of in summaries.values()]
-        texts = [measures[name].number(one.median) for one in found]
-        whole = {
-            one.median: text
-            for one, text in zip(found, texts, strict=True)
-            if one.median is not None and not one.missing
-        }
-        best = whole[min(whole)] if len({*texts}) > 1 and whole else ""
-        for row, text, one in zip(rows, texts, found, strict=True):
-            is_partial = one.missing and one.median is not None
-            mark = "†" if is_partial else "*" if text == best else " "
-            judged = marks.get((str(row[0]), name), "").replace("✓", "")
-            row.append(Text(f"{text}{judged}{mark}", "bold green" if mark == "*" else ""))
-    console.table(("policy", *shorts.values()), rows, right=list(shorts.values()))
-    legend = "; ".join(f"{short}: {measures[name].heading}" for name, short in shorts.items())
-    console.print(
-        f"medians; * lowest; – never happened; † not with each seed\n{legend}", style="dim"
-    )
-    console.print("--all has every measure with its range", style="dim")

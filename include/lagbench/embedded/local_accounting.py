@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
-
-import pyspark
 
 from lagbench import project
 from lagbench.adapters.runs.run_folder import LANDED_TABLES, RunFolder
@@ -16,11 +11,10 @@ from lagbench.embedded import bench
 from lagbench.embedded.java import driver_options, find_java
 from lagbench.embedded.kept_log import served_log
 from lagbench.embedded.spark_packages import SPARK_JOBS, spark_environment, spark_jars
+from lagbench.embedded.spark_submit import spark_submit
 from lagbench.errors import NotReady
-from localkube.processes import end_process, start_tied
 
 DRIVER_MEMORY = "2g"
-_LOG_TAIL_CHARACTERS = 2_000
 
 
 def account_here(folder: RunFolder, say: Callable[[str], None]) -> None:
@@ -38,27 +32,16 @@ def account_here(folder: RunFolder, say: Callable[[str], None]) -> None:
 
 
 def _submit(folder: RunFolder, arguments: Sequence[str]) -> None:
-    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit")]
-    command += ["--master", "local[2]", "--driver-memory", DRIVER_MEMORY]
+    command = ["--master", "local[2]", "--driver-memory", DRIVER_MEMORY]
     command += ["--jars", ",".join(str(path) for path in spark_jars())]
     job = [str(SPARK_JOBS / "pipeline.py"), "--run-folder", str(folder.path.absolute())]
     messages = sum(folder.read_json(folder.fence)["events"].values())
     log_path = folder.logs / "account.log"
     log_path.parent.mkdir(exist_ok=True)
-    with (
-        tempfile.TemporaryDirectory(prefix="lagbench-spark-") as scratch,
-        log_path.open("wb") as log,
-        driver_options(find_java(), messages=messages) as options,
-    ):
-        environment = {**os.environ, **spark_environment(), "SPARK_LOCAL_DIRS": scratch}
+    with driver_options(find_java(), messages=messages) as options:
         command += ["--driver-java-options", options, *job, *arguments]
-        process = start_tied(command, log=log, env=environment)
-        try:
-            code = process.wait()
-        finally:
-            end_process(process.pid, grace_seconds=5)
+        code, tail = spark_submit(command, log_path=log_path, environment=spark_environment())
     if code != 0 or not folder.accounting.exists():
-        tail = log_path.read_text(errors="replace")[-_LOG_TAIL_CHARACTERS:]
         raise NotReady(
             f"Spark ended with code {code}; the evidence of run {folder.reference} stays as it is. "
             f"Whole log: {log_path}\n{tail}"

@@ -22,16 +22,9 @@ from lagbench.project import PROJECT_ROOT
 
 SPARK_JOBS = PROJECT_ROOT / "spark_jobs"
 POD_TEMPLATE = PROJECT_ROOT / "k8s" / "base" / "spark" / "pod-template.yaml"
-# Of include, what the jobs import.
-_FILES = (
-    *("lagbench/__init__.py", "lagbench/consumer_ledger.py", "lagbench/errors.py"),
-    *("lagbench/core/__init__.py", "lagbench/core/clocks.py"),
-    "lagbench/core/kubernetes_values.py",
-)
-_FOLDERS = (
-    *("lagbench/core/ownership", "lagbench/core/telemetry", "lagbench/shared_with_spark"),
-    "pod_program",
-)
+# Of include, what the jobs import: of the search for an advice the whole simulator.
+_FILES = ("lagbench/__init__.py", "lagbench/consumer_ledger.py", "lagbench/errors.py")
+_FOLDERS = ("lag_scaler", "lagbench/core", "lagbench/shared_with_spark", "pod_program")
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)  # same code, same zip
 
 
@@ -63,7 +56,7 @@ def _code() -> Iterator[tuple[str, bytes]]:
     for source in sorted((SPARK_JOBS / "lagbench_spark").rglob("*.py")):
         yield source.relative_to(SPARK_JOBS).as_posix(), source.read_bytes()
     include = Path(lagbench.__file__).parents[1]
-    folders = (sorted((include / name).glob("*.py")) for name in _FOLDERS)
+    folders = (sorted((include / name).rglob("*.py")) for name in _FOLDERS)
     for source in chain((include / name for name in _FILES), *folders):
         yield source.relative_to(include).as_posix(), source.read_bytes()
 

@@ -1,18 +1,17 @@
-"""Write the verdict as JUnit XML, one testcase per SLO, for any CI that shows test results."""
+"""Write a run's verdict for others: JUnit XML, summary and report."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.compare.earlier_runs import lines
 from lagbench.core.measures.measures import Measures
 from lagbench.core.verdict.in_words import summary
-from lagbench.core.verdict.slo import SloResult
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import LagbenchError, NotReady
+from lagbench.report.junit import junit_suite
 from lagbench.report.page import write_report
 from lagbench.report.stopped_run import write_stopped
 from lagbench.results.history import read_earlier
@@ -45,68 +44,27 @@ def known_measures(folder: RunFolder) -> Measures | None:
 
 
 def junit_xml(verdict: Verdict) -> str:
-    """Return the document: fail is a failure, undetermined an error, not judged is skipped.
-
-    A limit that only warns is none of the first two; the suite's output names what broke it.
+    """Return the document of a run; the suite's output names what broke a limit that only warns.
 
     A run that is undetermined although no SLO is (end state), or that is invalid, has one more
-    testcase, ``run``, with an error that gives the reason: JUnit must not show a pass. Notes are
-    the suite's output, and so is why nothing was judged.
+    testcase with an error that gives the reason: JUnit must not show a pass. Notes are the suite's
+    output, and so is why nothing was judged.
     """
-    counts = {
-        "tests": len(verdict.slos),
-        "failures": sum(slo.status == "fail" for slo in verdict.slos),
-        "errors": sum(slo.leaves_open for slo in verdict.slos),
-        "skipped": sum(_is_skipped(slo) for slo in verdict.slos),
-    }
-    is_hidden = verdict.status == "undetermined" and not counts["errors"]
+    has_open = any(slo.leaves_open for slo in verdict.slos)
+    is_hidden = verdict.status == "undetermined" and not has_open
     reported = verdict.invalid or (verdict.reasons if is_hidden else ())
     if verdict.status == "not_judged":
         reported = ()
-    if reported:
-        counts["tests"] += 1
-        counts["errors"] += 1
-    attributes = {name: str(count) for name, count in counts.items()}
-    suite = ET.Element("testsuite", {"name": f"lagbench.{verdict.run_id}", **attributes})
-    for slo in verdict.slos:
-        _testcase(suite, verdict.run_id, slo)
-    if reported:
-        case = ET.SubElement(suite, "testcase", {"classname": verdict.run_id, "name": "run"})
-        ET.SubElement(case, "error", {"message": _clean("; ".join(reported))})
     output = (
         *(verdict.reasons if verdict.status == "not_judged" else ()),
         *verdict.notes,
         *(f"warning: {text}" for text in verdict.warnings),
     )
-    if output:
-        ET.SubElement(suite, "system-out").text = _clean("\n".join(output))
-    ET.indent(suite)
-    return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
-
-
-def _testcase(suite: ET.Element, run_id: str, slo: SloResult) -> None:
-    case = ET.SubElement(suite, "testcase", {"classname": run_id, "name": slo.name})
-    is_known = slo.value is not None or bool(slo.answer)
-    value = slo.value_text if is_known else "not measured"
-    warning = "warning: " if slo.is_warning else ""
-    text = _clean(f"{warning}{slo.title}: {value} ({slo.threshold}). {slo.reason}")
-    tags = {"fail": "failure", "undetermined": "error"}
-    if tag := "skipped" if _is_skipped(slo) else tags.get(slo.status):
-        ET.SubElement(case, tag, {"message": text})
-    else:
-        ET.SubElement(case, "system-out").text = text
-
-
-def _is_skipped(slo: SloResult) -> bool:
-    return slo.status == "not_judged" or (slo.status == "undetermined" and not slo.leaves_open)
-
-
-def _clean(text: str) -> str:
-    """Drop characters that XML 1.0 cannot hold; a broker's message may have them."""
-    return "".join(
-        c
-        for c in text
-        if c in "\t\n\r" or (" " <= c < "\ud800") or "\ue000" <= c < "\ufffe" or c > "\uffff"
+    return junit_suite(
+        f"lagbench.{verdict.run_id}",
+        [(verdict.run_id, slo) for slo in verdict.slos],
+        errors=[(verdict.run_id, "; ".join(reported))] if reported else (),
+        output=output,
     )
 
 

@@ -286,17 +286,17 @@ STYLES = ("theme", "page", "charts", "print")
 @cache
 def scripts() -> str:
     """Return one classic script: uPlot with its licence, then ours."""
-    licence = _read("vendor/uplot/LICENSE.txt").strip()
-    library = _read("vendor/uplot/uPlot.iife.min.js").strip()
-    ours = [_read(f"scripts/{name}.js").strip() for name in SCRIPTS]
+    licence = asset("vendor/uplot/LICENSE.txt").strip()
+    library = asset("vendor/uplot/uPlot.iife.min.js").strip()
+    ours = [asset(f"scripts/{name}.js").strip() for name in SCRIPTS]
     return "\n".join([f"/* uPlot:\n{licence}\n*/", library, *ours])
 
 
 @cache
 def styles() -> str:
     """Return one style sheet: uPlot's, then ours."""
-    library = _read("vendor/uplot/uPlot.min.css").strip()
-    return "\n".join([library, *(_read(f"styles/{name}.css").strip() for name in STYLES)])
+    library = asset("vendor/uplot/uPlot.min.css").strip()
+    return "\n".join([library, *(asset(f"styles/{name}.css").strip() for name in STYLES)])
 
 
 def content_security_policy(scripts: Iterable[str], styles: Iterable[str]) -> str:
@@ -321,7 +321,8 @@ def _source(text: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def _read(path: str) -> str:
+def asset(path: str) -> str:
+    """Return a file of the report."""
     return resources.files("lagbench.report").joinpath(path).read_text(encoding="utf-8")
 
 

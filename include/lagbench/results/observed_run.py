@@ -23,17 +23,20 @@ from lagbench.core.measures.evidence.lag_readings import LagSeries, RateSeries, 
 from lagbench.core.measures.evidence.observed_group import (
     OBSERVED_FIELD,
     Observation,
+    observation_of,
     observed_pod_rate,
     observed_rates,
+    observed_shares,
 )
 from lagbench.core.measures.partition_work import work_by_commits
 from lagbench.core.scenario.consumer_kinds import level_of
+from lagbench.core.scenario.measured_load import UNKNOWN_MS, replay_text
 from lagbench.core.scenario.profiles import MOST_PER_SECOND
 from lagbench.core.scenario.slo_limits import with_limits
 from lagbench.core.telemetry.records import TelemetryRecord, decode_record, encode_record
 from lagbench.core.telemetry.records_of_programs import Phase
 from lagbench.core.telemetry.records_of_recorder import GroupSample, LagSample, ReplicaSample
-from lagbench.errors import NotReady
+from lagbench.errors import NotReady, WrongInput
 from lagbench.results.seals import seal_evidence
 
 RECORDS_FILE = "records.jsonl"
@@ -45,8 +48,6 @@ REPLAY_FILE = "replay.yaml"
 LIMITS_FIELD, POD_RATE_FIELD = "slos", "pod_rate"
 """Of the manifest's ``conf``: what the user gave for the verdict."""
 
-_REPLAY_POLICY, _UNKNOWN_MS = "lag-default", 1.0
-"""Of a replay, if nothing is known of the policy and of the time for a message."""
 _TABLES = {
     "telemetry": {"at": "int64", "source": "string", "kind": "string", "record": "string"},
     "lag": {
@@ -147,7 +148,7 @@ def complete_run(folder: RunFolder) -> Observation:
         has_policy=seen.policy is not None,
     )
     _write_scenario(folder, seen, lag, slos, rates)
-    _write_replay(folder, seen, partitions=int(lag.partitions.size))
+    _write_replay(folder, seen, observed_shares(lag), int(lag.partitions.size))
     started_at = int(lag.at[0])
     folder.update_manifest(**{OBSERVED_FIELD: seen.as_dict(), "stream_started_at": started_at})
     _write_tables(folder, records, work.rate)
@@ -203,26 +204,38 @@ def _write_scenario(
     folder.write_text(LOAD_FILE, "\n".join(["second,rate", *lines]) + "\n")
 
 
-def _write_replay(folder: RunFolder, seen: Observation, *, partitions: int) -> None:
+def _write_replay(
+    folder: RunFolder, seen: Observation, shares: Sequence[float], count: int
+) -> None:
     """Write a scenario with the load, pods of the observed rate, and the policy if there is one."""
     rate, text = seen.pod_rate_per_second, folder.read_text(folder.policy)
     policy = yaml.safe_load(text) if seen.policy is not None else None
-    consumer: dict[str, Any] = {
-        "process_ms": _UNKNOWN_MS if rate is None else round(1000 / rate, 3)
-    }
+    consumer: dict[str, Any] = {"process_ms": UNKNOWN_MS if rate is None else round(1000 / rate, 3)}
     kind = policy and policy["spec"]["scaleTargetRef"].get("kind")
     scenario = {
         "name": "replay",
         "description": f"The observed load of the group {seen.group} on the topic {seen.topic}",
-        "partitions": partitions,
-        "profile": {"kind": "trace", "file": LOAD_FILE},
+        "partitions": count,
         "consumer": {**consumer, **({"workload": kind} if kind else {})},
-        "policy": _REPLAY_POLICY if policy is None else folder.policy.name,
-        "allow_overscale": True,
+        "policy": None if policy is None else folder.policy.name,
     }
-    unknown = "" if rate is not None else f"# process_ms is a guess: {seen.pod_rate_source}.\n"
-    text = yaml.safe_dump(scenario, sort_keys=False)
-    folder.write_text(REPLAY_FILE, f"# Replays {LOAD_FILE} beside it.\n{unknown}{text}")
+    unknown = () if rate is not None else (f"process_ms is a guess: {seen.pod_rate_source}.",)
+    text = replay_text(scenario, trace=LOAD_FILE, shares=shares, remarks=unknown)
+    folder.write_text(REPLAY_FILE, text)
+
+
+def scenario_of_observation(folder: RunFolder) -> Path:
+    """Return the scenario file that replays an observation, for ``checked_cell``.
+
+    :raises WrongInput: the run made its own load. :raises NotReady: the observation has not ended.
+    """
+    if observation_of(folder.read_json(folder.manifest)) is None:
+        allowed = "an observation: this run made its own load"
+        raise WrongInput(where="run", field="run", value=folder.reference, allowed=allowed)
+    if not (path := folder.path / REPLAY_FILE).is_file():
+        told = f"run {folder.reference} has no {REPLAY_FILE}"
+        raise NotReady(f"{told}: once it has ended, lagbench report {folder.reference} writes it")
+    return path
 
 
 def _write_tables(folder: RunFolder, records: Sequence[TelemetryRecord], rate: RateSeries) -> None:

@@ -57,7 +57,7 @@ def require_seals(folder: RunFolder) -> None:
                 where=f"run {folder.reference}",
                 field=name,
                 value=f"changed since {since}",
-                allowed="the file as the run had it; lagbench report RUN --set slos.NAME=VALUE asks"
+                allowed="the file as the run had it; lagbench report RUN --slo NAME=LIMIT asks"
                 " what the verdict would be with another limit",
             )
 

@@ -1,23 +1,26 @@
-"""Rehearse one cell of an experiment, in a Dag run of its own."""
+"""Rehearse one cell of an experiment, or of an advice's proof, in a Dag run of its own."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk.exceptions import AirflowException
+from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from lagbench.core.compare.experiment import MOST_ATTEMPTS
+from lagbench.project import state_dir
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-RECORD_ORDER = "record_order"
+RECORD_ORDER, RECORD_PROOF = "record_order", "record_proof"
 # A repeated run is another Dag run, and the record of the first stays.
 _TRIGGERED = (
     "experiment__{{{{ run_id }}}}__{key}"
     "{{{{ '' if ti.try_number < 2 else '__try_' ~ ti.try_number }}}}"
 )
+_OF_PROOF = f"ti.xcom_pull(task_ids='{RECORD_PROOF}')"
 _OF_ORDER = f"ti.xcom_pull(task_ids='{RECORD_ORDER}')"
 
 
@@ -64,3 +67,41 @@ class RehearseExperimentCellOperator(TriggerDagRunOperator):
         if not record.is_measured and record.attempt < MOST_ATTEMPTS:
             raise AirflowException(f"run {record.run_id} gave no result: {reason}")
         return record.run_id
+
+
+class RehearsePolicyOfAdviceOperator(RehearseExperimentCellOperator):
+    """The same for one run of an advice's proof; a run that is kept is not repeated.
+
+    A proof with fewer runs skips it. The policies are files that the Dag itself has written, so the
+    conf is handed on as this task's own (``lagbench.orchestrator.sealed_conf``).
+
+    :param number: place of the run in the recorded order, from 0.
+    """
+
+    template_fields = (*RehearseExperimentCellOperator.template_fields, "run_key")
+
+    def __init__(self, *, number: int, **kwargs: Any) -> None:
+        """Take everything from the task that records the order."""
+        again = "{{ '' if ti.try_number < 2 else '__try_' ~ ti.try_number }}"
+        given: dict[str, Any] = {
+            "run_key": f"{{{{ {_OF_PROOF}['keys'][{number}] }}}}",
+            "task_id": f"prove_{number + 1}",
+            "trigger_run_id": f"advice__{{{{ run_id }}}}__{number + 1}{again}",
+            "conf": f"{{{{ {_OF_PROOF}['confs'][{number}] | tojson }}}}",
+        }
+        super().__init__(**{**given, **kwargs})
+        self.experiment_folder = f"{{{{ {_OF_PROOF}['folder'] }}}}"
+
+    def execute(self, context: Context) -> None:
+        """Trigger the run, if there is one to make."""
+        from lagbench.orchestrator.sealed_conf import seal
+        from lagbench_airflow.experiment_runs import is_kept
+
+        if not self.run_key:
+            raise AirflowSkipException("the proof has fewer runs")
+        if is_kept(self.experiment_folder, self.run_key):
+            self.log.info("%s is kept already", self.run_key)
+            return
+        conf = json.loads(str(self.conf))
+        self.conf = seal(state_dir(), conf, dag_run=str(self.trigger_run_id))
+        super().execute(context)

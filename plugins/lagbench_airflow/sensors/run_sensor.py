@@ -17,7 +17,7 @@ from lagbench.core.scenario.stream_tail import resting_lag_records, resting_repl
 from lagbench.errors import StillWaiting
 from lagbench_airflow.hooks import kafka
 from lagbench_airflow.sensors.condition_sensor import ConditionSensor
-from lagbench_airflow.task_life import CellRun, record_phase, wrong_input_is_final
+from lagbench_airflow.task_life import CellRun, PhaseState, record_phase, wrong_input_is_final
 from lagbench_airflow.triggers.condition import Condition, Reason
 from lagbench_airflow.triggers.conditions import (
     ActionsPlayed,
@@ -44,7 +44,8 @@ class Wait:
     """The wait of a task of ``scenario_run``: a condition, for at most some seconds.
 
     It is one of the run (``is_of_run``), or of each of its consumer groups. A state that is not
-    reached in time is a result, which the verdict judges, unless ``fails_on_timeout``.
+    reached in time is a result, which the verdict judges, unless ``fails_on_timeout``. Where
+    nothing is waited for (``is_phase``), no phase is recorded: the state before it continues.
     """
 
     condition: Callable[[RunSensor, CellRun], Condition]
@@ -52,6 +53,7 @@ class Wait:
     hold_seconds: Callable[[CellRun], float] = lambda _: 0.0
     is_of_run: bool = False
     fails_on_timeout: bool = False
+    is_phase: Callable[[CellRun], bool] = lambda _: True
 
 
 class RunSensor(ConditionSensor):
@@ -111,8 +113,8 @@ class RunSensor(ConditionSensor):
         """Begin the phase and wait."""
         with wrong_input_is_final():
             cell = CellRun.open(self.run_folder)
-            servers = kafka.KafkaHook(self.kafka_conn_id).bootstrap_servers
-            record_phase(cell.folder, self.task_id, "started", bootstrap_servers=servers)
+            if self.until.is_phase(cell):
+                self._record(cell, "started")
             event = self.await_event(
                 self.conditions(cell), self.most_seconds(cell), self.until.hold_seconds(cell)
             )
@@ -137,9 +139,13 @@ class RunSensor(ConditionSensor):
             raise failure
         if reason is not Reason.REACHED:
             self.log.warning("%s; the run continues, and the verdict will report it", said)
-        ended = {"bootstrap_servers": kafka.KafkaHook(self.kafka_conn_id).bootstrap_servers}
-        record_phase(cell.folder, self.task_id, "finished", **ended, detail=reason.value)
+        if self.until.is_phase(cell):
+            self._record(cell, "finished", reason.value)
         return {"reached": reason is Reason.REACHED, "reason": reason.value, "seen": seen}
+
+    def _record(self, cell: CellRun, state: PhaseState, detail: str = "") -> None:
+        servers = kafka.KafkaHook(self.kafka_conn_id).bootstrap_servers
+        record_phase(cell.folder, self.task_id, state, bootstrap_servers=servers, detail=detail)
 
 
 def _drain_seconds(cell: CellRun) -> float:
@@ -249,6 +255,7 @@ ACTIONS_PLAYED = Wait(
     ),
     most_seconds=lambda cell: actions_seconds(cell.scenario.actions, _drain_seconds(cell)),
     is_of_run=True,
+    is_phase=lambda cell: bool(cell.scenario.actions),
 )
 """Each action has ended; at once without actions."""
 

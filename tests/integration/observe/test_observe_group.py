@@ -186,7 +186,7 @@ def test_a_limit_that_commits_cannot_judge_leaves_the_run_open(
     there: ForeignGroup, kafka_config: Path, tmp_path: Path
 ) -> None:
     """An SLO that the user sets, and that committed offsets cannot judge, is undetermined."""
-    observer = Observer(tmp_path / "runs", kafka_config, "--for", "6s", "--set", "slos.lost=0")
+    observer = Observer(tmp_path / "runs", kafka_config, "--for", "6s", "--slo", "lost=0")
     code, output = observer.end()
     assert code == 4, output
     verdict = Verdict.model_validate(_json(observer.folder / "verdict.json"))
@@ -229,7 +229,7 @@ def test_a_killed_observer_leaves_no_process_behind(
         (["--group", "no-such-group"], "no-such-group"),
         (["--for", "soon"], "--for"),
         (["--deployment", "shop"], "--target"),
-        (["--set", "slos.lots=1"], "--set"),
+        (["--slo", "lots=1"], "--slo"),
     ],
 )
 def test_what_cannot_be_observed_is_refused_before_a_folder_is_made(

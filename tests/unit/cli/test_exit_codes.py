@@ -45,10 +45,13 @@ LONG = "a" * 400
         ("observe --group g --topic t --bootstrap-servers ", "--bootstrap"),
         ("experiment rebalance_dip --plan --folder ", "--folder"),
         # Infinity and NaN are no rates and no seconds.
-        ("policy check lag-quick --slo inf", "finite"),
+        ("policy check lag-quick --slo time_lag_p99_seconds=.inf", "--slo time_lag_p99"),
+        ("policy check lag-quick --slo 30", "NAME=LIMIT"),
+        ("policy check lag-quick --slo flips=0", "allowed: time_lag_p99_seconds"),
         ("policy check lag-quick --rate nan", "--rate"),
         ("policy check lag-quick --shutdown-seconds inf", "finite"),
-        ("simulate bursty --slo-seconds inf", "finite"),
+        ("simulate bursty --slo time_lag_p99_seconds=soon", "--slo time_lag_p99"),
+        ("plan bursty --slo time_lag=3", "time_lag_p95_seconds, time_lag_p99_seconds"),
         ("observe --group g --topic t --pod-rate inf", "finite"),
         # The file system refuses the name.
         (f"plan quick_spike --policy {LONG}", ""),

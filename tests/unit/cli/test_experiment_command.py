@@ -17,7 +17,7 @@ from tests.fakes.experiments import BASE, write_run
 from tests.unit.cli.conftest import Command
 
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder, executions
-from lagbench.cli import experiment_command, rehearsal
+from lagbench.cli import asked_experiment, rehearsal
 from lagbench.core.compare.experiment import PlannedRun
 from lagbench.errors import ExitCode, NotReady, StillRunning
 from lagbench.results.executions import read_progress
@@ -274,7 +274,7 @@ def test_no_run_starts_that_does_not_fit_into_the_hours(
     assert (home.confs, executions("tiny", home.runs)) == ([], [])
     assert "0 of 12 runs are done" in home.said
     clock = SimpleNamespace(monotonic=lambda: len(home.confs) * 300, time_ns=time.time_ns)
-    monkeypatch.setattr(experiment_command, "time", clock)
+    monkeypatch.setattr(asked_experiment, "time", clock)
 
     assert home.run(str(home.file), "--hours", "0.5") == ExitCode.UNDETERMINED
     assert home.done == 6

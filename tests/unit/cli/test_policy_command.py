@@ -105,7 +105,7 @@ def test_the_exit_code_tells_refused_from_broken(
 
 def test_json_holds_all_of_it(check: Any) -> None:
     """Verdict, findings, suggested threshold (500/s x 30 s x 0.75) and the loop's numbers."""
-    answer = check("production", "--rate", "500", "--slo", "30", "--json")
+    answer = check("production", "--rate", "500", "--slo", "time_lag_p99_seconds=30", "--json")
     (found,) = json.loads(answer.out)["policies"]
     (gain,) = json.loads(check("lab-gain-7", "--rate", "250", "--json").out)["policies"]
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import typer
+import yaml
 from rich.text import Text
 from tests.fakes.measured_run import quick_spike_measures
 from tests.unit.cli.conftest import Command
@@ -87,6 +88,16 @@ def printed() -> Iterator[Any]:
             yield pytest.param(words, id=f"{path.name}: {' '.join(words)}")
 
 
+def of_ci() -> Iterator[str]:
+    """Yield each shell line of the recipes for GitHub and GitLab, which are YAML."""
+    page = (PROJECT_ROOT / "docs" / "ci.md").read_text()
+    for block in re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        recipe = yaml.safe_load(block)
+        for job in recipe.get("jobs", recipe).values():
+            yield from job.get("script", ())
+            yield from (step["run"] for step in job.get("steps", ()) if "run" in step)
+
+
 def parse(arguments: list[str]) -> None:
     """Parse a command line as the command does, without running it."""
     context = LINE.make_context("lagbench", list(arguments))
@@ -103,6 +114,17 @@ def parse(arguments: list[str]) -> None:
 def test_a_printed_command_parses(arguments: list[str]) -> None:
     """Its verb, options and required arguments are those of the command line."""
     parse(arguments)
+
+
+def test_the_recipes_for_a_pull_request_parse() -> None:
+    """Both check, simulate with a verdict, or rehearse; what else they run installs lagbench."""
+    lines = [line.partition("/bin/lagbench ")[2] for line in of_ci()]
+    for line in filter(None, lines):
+        parse(shlex.split(line))
+
+    verbs = [line.split()[0] for line in lines if line]
+    assert verbs == ["policy", "simulate", "run", "simulate", "run"]
+    assert all("--fail" in line for line in lines if line.startswith("simulate"))
 
 
 @pytest.mark.parametrize("limit", [{}, {"reaction_seconds": 5}, {"rebalance_dip_percent": 1}])

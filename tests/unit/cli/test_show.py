@@ -114,11 +114,11 @@ def test_the_exit_code_is_the_verdict_s(lagbench: Command, status: str, code: Ex
 def test_a_what_if_answers_the_limit_that_was_asked_first(lagbench: Command) -> None:
     """The run's verdict comes after it; a near name is told."""
     folder = judged(lagbench.runs)
-    asked = lagbench("report", folder.run_id, "--set", "slos.time_lag_p99_seconds=0.01")
+    asked = lagbench("report", folder.run_id, "--slo", "time_lag_p99_seconds=0.01")
 
     assert asked.out.startswith("fail: Time lag p99")
     assert asked.code == ExitCode.SLO_FAILED
-    assert lagbench("report", "--set", "slos.drain=1").err.endswith("allowed: slos.drain_seconds\n")
+    assert lagbench("report", "--slo", "drain=1").err.endswith("allowed: drain_seconds\n")
 
 
 @pytest.mark.parametrize("name", ["verdict.json", "measures.json", "accounting.json"])
@@ -168,9 +168,9 @@ def test_run_says_when_the_clean_up_failed(
 @pytest.mark.parametrize(
     ("setting", "code"),
     [
-        ("slos.reaction_seconds=0.5", ExitCode.SLO_FAILED),
-        ("slos.reaction=1", ExitCode.WRONG_INPUT),
-        ("slos.reaction_seconds=soon", ExitCode.WRONG_INPUT),
+        ("reaction_seconds=0.5", ExitCode.SLO_FAILED),
+        ("reaction=1", ExitCode.WRONG_INPUT),
+        ("reaction_seconds=soon", ExitCode.WRONG_INPUT),
         ("partitions=3", ExitCode.WRONG_INPUT),
     ],
 )
@@ -178,7 +178,7 @@ def test_report_judges_by_another_limit(lagbench: Command, setting: str, code: E
     """The run's own verdict stays as it is."""
     folder = judged(lagbench.runs)
 
-    assert lagbench("report", folder.run_id, "--set", setting).code == code
+    assert lagbench("report", folder.run_id, "--slo", setting).code == code
     assert lagbench("show", folder.run_id).code == ExitCode.PASS
 
 

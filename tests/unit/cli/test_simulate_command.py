@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 from tests.unit.cli.conftest import Command
 
+from lagbench.adapters.process import processor_speed
 from lagbench.catalog.catalog import policy_file
+from lagbench.cli import simulated_cells
 from lagbench.errors import ExitCode
 
 FITTING = ("lag-quick", "persistent-lag-cost-optimised", "scale-to-zero")
@@ -55,7 +58,7 @@ def test_a_policy_that_does_not_fit_is_skipped(lagbench: Command) -> None:
 
 def test_the_scenario_s_slos_are_judged_and_no_other(lagbench: Command) -> None:
     """Drain and reaction have limits; an age has a row only with a limit."""
-    limits = ("--set", "slos.drain_seconds=1", "--set", "slos.flips=null")
+    limits = ("--slo", "drain_seconds=1", "--slo", "flips=null")
     answer = lagbench(*asked(FITTING[0]), *limits, "--json")
     (found,) = json.loads(answer.out).values()
 
@@ -65,7 +68,71 @@ def test_the_scenario_s_slos_are_judged_and_no_other(lagbench: Command) -> None:
     }
     late = "Time over the SLO"
     assert late not in lagbench(*asked(FITTING[0])).out
-    assert late in lagbench(*asked(FITTING[0]), "--slo-seconds", "9").out
+    assert late in lagbench(*asked(FITTING[0]), "--slo", "time_lag_p99_seconds=9").out
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ("--fail", ExitCode.PASS),
+        ("--fail --slo drain_seconds=300", ExitCode.PASS),
+        ("--fail --slo drain_seconds=1", ExitCode.SLO_FAILED),
+        ("--fail --slo drain_seconds=1 --allow 1", ExitCode.SLO_FAILED),
+        ("--slo drain_seconds=1", ExitCode.PASS),
+        ("--fail --slo drain_seconds=1 --slo drain_seconds.level=warn", ExitCode.PASS),
+        # What is broken or holds is not that of the scenario as it is written.
+        ("--fail --slo drain_seconds=1 --set consumer.static_membership=true", 4),
+        # Nothing is judged, or nothing that can fail.
+        ("--fail --slo reaction_seconds=null --slo flips=null", ExitCode.UNDETERMINED),
+        ("--fail --slo reaction_seconds.level=warn --slo flips=null", ExitCode.UNDETERMINED),
+        # Not within the ten seconds that are watched.
+        ("--fail --slo drain_seconds=30 --tail-seconds 3", ExitCode.UNDETERMINED),
+        ("--fail --slo drain_seconds=1 --tail-seconds 3", ExitCode.SLO_FAILED),
+        ("--fail --slo lost=0", ExitCode.WRONG_INPUT),
+        ("--fail --allow 2", ExitCode.WRONG_INPUT),
+        ("--junit /none/junit.xml", ExitCode.WRONG_INPUT),
+        (f"--fail --policy {UNFIT}", ExitCode.WRONG_INPUT),
+    ],
+)
+def test_the_seeds_decide_the_exit_code(lagbench: Command, options: str, code: int) -> None:
+    """With --fail; a limit that only warns decides nothing, and what is not known is no pass."""
+    assert lagbench(*asked(FITTING[0]), *options.split()).code == code
+
+
+def test_the_seeds_that_break_an_slo_are_named(lagbench: Command, tmp_path: Path) -> None:
+    """On the terminal, in JUnit and as data; the printed command has the value of the worst."""
+    file, slo = tmp_path / "junit.xml", ("--slo", "drain_seconds=1")
+    told = lagbench(*asked(*FITTING[:2]), *slo, "--set", "partitions=12", "--junit", str(file))
+    found = json.loads(lagbench(*asked(*FITTING[:2]), *slo, "--json").out)
+    suite = ET.parse(file).getroot()  # noqa: S314 - our own output
+
+    assert told.code == ExitCode.PASS  # without --fail
+    assert [suite.attrib[name] for name in ("tests", "errors")] == ["6", "0"]
+    failures = {one.attrib["classname"]: one[0] for one in suite if one[0].tag == "failure"}
+    for policy in FITTING[:2]:
+        (drain,) = [o for o in found[policy]["over_seeds"] if o["slo"]["name"] == "drain_seconds"]
+        broken = drain["broken"]
+        assert [one["seed"] for one in broken] == [1, 2]
+        named = [f"seed {one['seed']} {one['text']}" for one in broken]
+        assert all(one in told.text for one in named)
+        assert all(one in failures[f"quick_spike.{policy}"].attrib["message"] for one in named)
+        worst = max(broken, key=lambda one: one["value"])
+        lines = told.out.splitlines()
+        place = next(n for n, line in enumerate(lines) if f"✗ {policy}: Lag drain" in line)
+        (again,) = json.loads(lagbench(*lines[place + 1].split()[1:], "--json").out).values()
+        assert again["summary"]["drain_seconds"]["median"] == worst["value"]
+
+
+def test_several_processes_find_the_same(
+    lagbench: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seeds and policies come in their order, with the same bits."""
+    command = (*asked(*FITTING[:2])[:2], "--seeds", "5", *asked(*FITTING[:2])[4:], "--json")
+    alone = lagbench(*command).out
+    monkeypatch.setattr(simulated_cells, "_WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(processor_speed, "usable_cores", lambda: 2)
+
+    assert lagbench(*command).out == alone
 
 
 def test_a_plan_begins_with_an_ignored_parameter_and_says_when_cron_is_open(
@@ -80,3 +147,4 @@ def test_a_plan_begins_with_an_ignored_parameter_and_says_when_cron_is_open(
     assert "metadata.lagTreshold" in answer.err
     assert "instead: lagThreshold" in answer.err
     assert "cron trigger" in answer.out
+    assert "Replicas when the spike starts 6 (2 to 6)" in answer.text

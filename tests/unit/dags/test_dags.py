@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import itertools
@@ -23,8 +24,9 @@ from lagbench.catalog.experiments import load_experiment
 from lagbench.core.cluster.lease import AROUND_THE_LOAD_SECONDS, TRIES
 from lagbench.core.compare.experiment import draw_schedule
 from lagbench.core.scenario.actions import LONGEST_SESSION_SECONDS
+from lagbench.orchestrator.sealed_conf import read_sealed
 from lagbench.project import PROJECT_ROOT
-from lagbench_airflow import bench_life
+from lagbench_airflow import bench_life, experiment_runs
 from lagbench_airflow.operators.rebalance_count_check import RebalanceCountCheckOperator
 from lagbench_airflow.run_lookup import NIGHTLY_DAG, REHEARSAL_PREFIX, RETRY_MARK
 from lagbench_airflow.sensors import run_sensor
@@ -35,8 +37,11 @@ from lagbench_airflow.sensors.replicas import ReplicasSettledSensor
 
 from airflow.dag_processing.dagbag import DagBag  # isort: skip
 from airflow.models.dagrun import DagRun  # isort: skip
+from airflow.providers.standard.operators import hitl  # isort: skip
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator  # isort: skip
 from airflow.sdk import DAG  # isort: skip
-from airflow.sdk.exceptions import AirflowFailException  # isort: skip
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException  # isort: skip
+from airflow.sdk.exceptions import TaskAwaitingInput  # isort: skip
 
 WAITS = ("lag_builds_up", "traffic_finished", "lag_at_rest", "actions_played", "replicas_settled")
 CELL = [
@@ -49,7 +54,10 @@ TEARDOWNS = ["remove_workloads", "bench_down", "require_verdict"]
 
 EXPERIMENTS = [f"experiment_{name}" for name in list_experiments()]
 
-DAGS = ["bench_lifecycle", "daily_spike_rehearsal", "scenario_run", *EXPERIMENTS]
+DAGS = ["advise", "bench_lifecycle", "daily_spike_rehearsal", "scenario_run", *EXPERIMENTS]
+
+ADVICE = ["check", "search", "record_proof", *(f"prove_{number}" for number in range(1, 7))]
+ADVICE += ["keep_proof", "approve", "write_policy"]
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +136,8 @@ def test_every_dag_is_described_and_bounded(bag: DagBag, name: str) -> None:
     assert dag.catchup is False
     assert isinstance(dag.dagrun_timeout, timedelta)
     for task in dag.tasks:
-        assert task.execution_timeout is not None, task.task_id
+        limits = (task.execution_timeout, getattr(task, "response_timeout", None))
+        assert sum(limit is not None for limit in limits) == 1, task.task_id
         assert task.owner == "lagbench"
 
 
@@ -190,6 +199,67 @@ def test_a_run_of_an_experiment_has_the_recorded_conf(bag: DagBag) -> None:
     assert again.experiment_folder == "/f"
     assert (task.allowed_states, task.failed_states) == (["success", "failed"], [])
     assert (task.deferrable, task.reset_dag_run, task.retries) == (True, False, 2)
+
+
+def test_an_advice_is_written_behind_its_approval(bag: DagBag) -> None:
+    """Each task follows the one before it; a proof that is not asked for is skipped on the way.
+
+    A week without an answer is no approval, and the run outlasts it.
+    """
+    dag = bag.dags["advise"]
+    for before, after in itertools.pairwise(ADVICE):
+        assert dag.get_task(after).upstream_task_ids == {before}
+    assert set(dag.task_ids) == set(ADVICE)
+    rules = {task.task_id for task in dag.tasks if task.trigger_rule == "none_failed"}
+    assert rules == {"keep_proof", "approve"}
+    approve: Any = dag.get_task("approve")
+    assert approve.defaults == ["Reject"]
+    assert approve.response_timeout < dag.dagrun_timeout
+
+
+@pytest.mark.parametrize("ask", [True, False])
+def test_an_approval_is_a_flag_where_nobody_is_asked(
+    bag: DagBag, monkeypatch: pytest.MonkeyPatch, *, ask: bool
+) -> None:
+    """With ask off the task ends at once, and skips nothing."""
+    approve: Any = copy.copy(bag.dags["advise"].get_task("approve"))
+    asked: list[str] = []
+    monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **given: asked.append(given["body"]))
+    kept = {"search": {"summary": "as simulated"}, "keep_proof": None}
+    ti = SimpleNamespace(id=1, xcom_pull=lambda *, task_ids: kept[task_ids])
+    context = {"params": {"ask": ask, "scenario": "hello"}, "ti": ti, "task_instance": ti}
+    approve.render_template_fields(context)
+
+    with pytest.raises(TaskAwaitingInput) if ask else contextlib.nullcontext():
+        assert inspect.unwrap(type(approve).execute)(approve, context) is None
+    assert asked == (["as simulated"] if ask else [])
+
+
+@pytest.mark.parametrize(
+    ("number", "conf"), [(0, {"scenario": "/s.yaml", "policy": "/p.yaml"}), (1, None), (2, None)]
+)
+def test_a_run_of_a_proof_is_handed_on_sealed(
+    bag: DagBag, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, conf: Any
+) -> None:
+    """Its policy is a file that the conf of no user may name; kept runs are not made again."""
+    monkeypatch.setenv("LAGBENCH_STATE_DIR", str(tmp_path))
+    monkeypatch.setattr(experiment_runs, "is_kept", lambda _, key: key == "pair_2_pick")
+    task: Any = copy.copy(bag.dags["advise"].get_task(f"prove_{number + 1}"))
+    triggered: list[dict[str, Any]] = []
+    monkeypatch.setattr(
+        TriggerDagRunOperator, "execute", lambda self, _: triggered.append(self.conf)
+    )
+    order = {"folder": "/f", "keys": ["pair_1_pick", "pair_2_pick", ""], "confs": [conf, {}, {}]}
+    ti = SimpleNamespace(try_number=1, xcom_pull=lambda **_: order)
+    task.render_template_fields({"run_id": "manual__a", "ti": ti})
+
+    with pytest.raises(AirflowSkipException) if number == 2 else contextlib.nullcontext():
+        inspect.unwrap(type(task).execute)(task, {})
+
+    run = "advice__manual__a__1"
+    read = [read_sealed(tmp_path, one["sealed"], dag_run=run) for one in triggered]
+    assert read == ([] if conf is None else [conf])
+    assert all("policy" not in one for one in triggered)
 
 
 PUBLIC = [

@@ -336,10 +336,11 @@ def test_overrides_that_are_neither_are_refused(written: str) -> None:
 
 def test_what_airflow_adds_is_taken() -> None:
     """OpenLineage's key is none of the user's; a misspelt key is named, with the fields."""
-    refuse_unknown({**dict.fromkeys(scenario_run_params()), "openlineage": {}})
+    form = scenario_run_params()
+    refuse_unknown({**dict.fromkeys(form), "openlineage": {}}, form)
 
     with pytest.raises(WrongInput) as refused:
-        refuse_unknown({"scenario": "quick_spike", "polcy": "lag-quick"})
+        refuse_unknown({"scenario": "quick_spike", "polcy": "lag-quick"}, form)
     assert (refused.value.field, refused.value.value) == ("polcy", "lag-quick")
     assert "policy" in refused.value.allowed
 

@@ -12,10 +12,12 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from tests.unit.plugins.conftest import World, change_scenario, workload
 
 from lagbench.adapters.kafka.kafka_admin import GroupMember, TopicSpec
+from lagbench.core.live.run_state import state_of
 from lagbench.core.scenario.run_names import RUN_ID_LABEL, RunNames
 from lagbench.errors import StillWaiting
+from lagbench.programs.live.run_follower import PhaseLog
 from lagbench_airflow.sensors import run_sensor as waits
-from lagbench_airflow.sensors.run_sensor import RunSensor, Wait
+from lagbench_airflow.sensors.run_sensor import ACTIONS_PLAYED, RunSensor, Wait
 from lagbench_airflow.task_life import CellRun
 from lagbench_airflow.triggers.condition import ConditionTrigger
 from lagbench_airflow.triggers.conditions import RunGroupStable
@@ -106,6 +108,22 @@ def test_the_limits_are_the_scenario_s(world: World) -> None:
     assert waits.REPLICAS_SETTLED.hold_seconds(cell) > 15
     change_scenario(world, tail="none")
     assert waits.REPLICAS_SETTLED.hold_seconds(cell_of(world)) == 1
+
+
+@pytest.mark.parametrize("actions", [[], [{"kind": "kill_pod", "at_seconds": 5}]])
+def test_a_run_without_actions_does_not_play_them(world: World, actions: list[Any]) -> None:
+    """Its state stays that of the wait before."""
+    change_scenario(world, actions=actions)
+    world.total_lag = 0
+    for task, until in (("lag_at_rest", waits.LAG_AT_REST), ("actions_played", ACTIONS_PLAYED)):
+        quick = replace(until, most_seconds=lambda _: 0.1)
+        folder = str(world.folder.path)
+        RunSensor(task_id=task, run_folder=folder, until=quick, deferrable=False).execute(
+            world.context
+        )
+    began = [one.name for one in PhaseLog(world.folder.phases).news() if one.state == "started"]
+
+    assert state_of(began[-1]) == ("playing actions" if actions else "draining")
 
 
 def test_lag_builds_up_beyond_the_policy_s_threshold(world: World) -> None:

@@ -20,6 +20,7 @@ from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.observed_words import seen_in_words
 from lagbench.core.scenario.offered_load import load_spikes, offered_load
 from lagbench.core.scenario.profiles import trace_points
+from lagbench.core.simulation.plan import plan_cell
 from lagbench.core.telemetry.records import encode_record
 from lagbench.core.telemetry.records_of_programs import Phase, Record
 from lagbench.core.telemetry.records_of_recorder import (
@@ -34,7 +35,7 @@ from lagbench.core.telemetry.records_of_recorder import (
 )
 from lagbench.core.verdict.in_words import in_words
 from lagbench.core.verdict.verdict import Verdict, exit_code
-from lagbench.errors import NotReady
+from lagbench.errors import NotReady, WrongInput
 from lagbench.report.outcome_files import write_junit
 from lagbench.report.page import tiles, write_report
 from lagbench.results.measure_run import rejudge_run
@@ -44,6 +45,7 @@ from lagbench.results.observed_run import (
     REPLAY_FILE,
     complete_run,
     is_unfinished,
+    scenario_of_observation,
 )
 
 SECOND = 1_000_000_000
@@ -348,13 +350,25 @@ def test_the_observed_load_can_be_rehearsed_as_it_is(tmp_path: Path) -> None:
     folder = _folder(tmp_path, _records())
     _judged(folder)
 
-    cell = checked_cell(folder.path / REPLAY_FILE)
+    cell = checked_cell(scenario_of_observation(folder))
+    hottest = plan_cell(cell.scenario, cell.policy).hottest_share
 
     pods = cell.scenario.consumer.pod_rate_per_second
     load = offered_load(cell.scenario.profile)
     assert pods == pytest.approx(POD_RATE, rel=0.05)
     assert (cell.scenario.partitions, cell.policy.limits.ceiling_replicas) == (4, 4)
     assert len(load_spikes(load, started_replicas=1, pod_rate=pods)) == 1
+    assert hottest == pytest.approx(0.25, abs=0.01)
+
+
+def test_only_an_observation_has_a_scenario_of_what_it_saw(tmp_path: Path) -> None:
+    """One that has not ended has none yet."""
+    folder = _folder(tmp_path, _records())
+    with pytest.raises(NotReady):
+        scenario_of_observation(folder)
+    folder.manifest.write_text("{}")
+    with pytest.raises(WrongInput):
+        scenario_of_observation(folder)
 
 
 def test_a_recreated_topic_is_judged_and_noted(tmp_path: Path) -> None:

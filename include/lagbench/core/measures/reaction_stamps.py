@@ -224,7 +224,10 @@ def _first_new_pod(
     given: ReactionInput, timelines: Sequence[PodTimeline]
 ) -> tuple[str | None, dict[str, Stamp]]:
     chains = [
-        (timeline.pod, _pod_stamps(given, timeline))
+        (
+            timeline.pod,
+            pod_stamps(given.records, timeline, given.clocks, has_tasks=given.has_tasks),
+        )
         for timeline in timelines
         if timeline.created_at <= given.until_at
     ]
@@ -239,16 +242,19 @@ def _first_new_pod(
     return min(chains, key=furthest)
 
 
-def _pod_stamps(given: ReactionInput, timeline: PodTimeline) -> dict[str, Stamp]:
-    own = [record for record in given.records if record.source == timeline.pod]
+def pod_stamps(
+    records: Sequence[TelemetryRecord], timeline: PodTimeline, clocks: ClockSet, *, has_tasks: bool
+) -> dict[str, Stamp]:
+    """Return when a pod was created, Ready, joined, assigned and at work (t4 to t8)."""
+    own = [record for record in records if record.source == timeline.pod]
     joined = [r.at for r in own if isinstance(r, GroupJoined)]
     done = [r.at for r in own if isinstance(r, FirstRecordDone)]
-    clock = given.clocks.of_pod(timeline.pod)
+    clock = clocks.of_pod(timeline.pod)
     of_pod = {
         "t4": Stamp(timeline.created_at, timeline.created_precision_seconds, timeline.note),
         "t5": Stamp(timeline.ready_at, timeline.ready_precision_seconds, timeline.note),
     }
-    if given.has_tasks:
+    if has_tasks:
         # A worker of Spark: a task is its partition and its work at once.
         tasks = [r for r in own if isinstance(r, SparkTask)]
         first = min(tasks, key=lambda task: task.at, default=None)

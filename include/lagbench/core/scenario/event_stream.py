@@ -168,18 +168,18 @@ def partitions_of(
 
     ``partitions``: how many there are, for all keys or for each of them.
     """
-    multiplier = np.uint64(0x5BD1E995)
+    multiplier = np.uint32(0x5BD1E995)  # products wrap around, as in Kafka's
     words = entity_ids.astype(">u8").view("<u4").reshape(-1, 2)
-    hashed = np.full(len(entity_ids), 0x9747B28C ^ 8, dtype=np.uint64)
+    hashed = np.full(len(entity_ids), 0x9747B28C ^ 8, dtype=np.uint32)
     for column in (0, 1):
-        word = words[:, column].astype(np.uint64) * multiplier & _UINT32
-        word ^= word >> np.uint64(24)
-        hashed = (hashed * multiplier & _UINT32) ^ (word * multiplier & _UINT32)
-    hashed ^= hashed >> np.uint64(13)
-    hashed = hashed * multiplier & _UINT32
-    hashed ^= hashed >> np.uint64(15)
-    counts = np.asarray(partitions, dtype=np.uint64)
-    return ((hashed & np.uint64(0x7FFFFFFF)) % counts).astype(np.int32)
+        word = words[:, column] * multiplier
+        word ^= word >> np.uint32(24)
+        hashed = hashed * multiplier ^ word * multiplier
+    hashed ^= hashed >> np.uint32(13)
+    hashed = hashed * multiplier
+    hashed ^= hashed >> np.uint32(15)
+    counts = np.asarray(partitions, dtype=np.uint32)
+    return ((hashed & np.uint32(0x7FFFFFFF)) % counts).astype(np.int32)
 
 
 def partition_of_key(key: bytes, partitions: int) -> int:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Literal
 
@@ -181,6 +181,7 @@ class OfferedLoad:
         return np.array([NS / rate if rate else 0.0 for rate in rates])
 
 
+@lru_cache(maxsize=16)  # a trace of a day is added up exactly, and asked for in many places
 def offered_load(
     profile: Profile, *, where: str = "scenario", may_be_empty: bool = False
 ) -> OfferedLoad:

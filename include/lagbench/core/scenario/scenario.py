@@ -187,6 +187,12 @@ class Scenario(StrictModel):
     keys: Keys = Keys()
     payload: Payload | None = None
     profile: Profile
+    rate_scale: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="scales arrivals, pod rate and every threshold on lag together",
+    )
     consumer: ConsumerSettings = ConsumerSettings()
     poison: Poison | None = None
     policy: str = Field(

@@ -53,6 +53,7 @@ class Traffic:
         for index in range(1, len(merged)):
             seconds = self.starts[index] - self.starts[index - 1]
             self._counts.append(self._counts[-1] + seconds * self.rates[index - 1])
+        self._line: tuple[Reals, Reals] = (np.array(self.starts), np.array(self._counts))
 
     def grow(self, second: float, shares: Reals) -> None:
         """Let ``shares`` hold from ``second`` on; they may be of more partitions."""
@@ -95,7 +96,7 @@ class Traffic:
 
     def counts_at(self, seconds: Reals) -> Reals:
         """Return how many records have arrived in all by each of ``seconds``."""
-        counts: Reals = np.interp(seconds, self.starts, self._counts)
+        counts: Reals = np.interp(seconds, *self._line)
         return counts
 
 
@@ -140,6 +141,8 @@ class Backlog:
         partitions = len(self._shares)
         self.owners = [NOBODY] * partitions
         self._commit_phase = np.zeros(partitions)
+        self._phases: list[list[float]] = [[starts_at, 0.0] for _ in range(partitions)]
+        """Per partition: instant, commit phase, instant, ..., of each new owner."""
         self._revoked_at_records = np.zeros(partitions)
         self._since = [starts_at] * partitions
         self._lag, self._growth = [0.0] * partitions, [0.0] * partitions
@@ -191,7 +194,8 @@ class Backlog:
             got = self._before[partition] + self._shares[partition] * arrived
             done = got - self._lag[partition]
             self._revoked_at_records[partition] = done
-            self._commit_phase[partition] = commit_phases.get(after, 0.0)
+            phase = self._commit_phase[partition] = commit_phases.get(after, 0.0)
+            self._phases[partition] += (second, phase)
             self._held[before].remove(partition)
             self._held.setdefault(after, []).append(partition)
         self.owners = list(owners)
@@ -219,6 +223,7 @@ class Backlog:
         self._lag += [0.0] * more
         self._growth += [0.0] * more
         self._courses += [[second, 0.0] for _ in range(more)]
+        self._phases += [[second, 0.0] for _ in range(more)]
         self._held.setdefault(NOBODY, []).extend(range(known, len(shares)))
         self._calm_shares.clear()
         self._arrays = None
@@ -254,6 +259,14 @@ class Backlog:
         committed = np.maximum(records, self._revoked_at_records) + _EMPTY_RECORDS
         end = (traffic.before + traffic.shares * arrived).astype(np.int64)
         return end, np.minimum(committed.astype(np.int64), end)
+
+    def committed_at(self, partition: int, seconds: Reals) -> Reals:
+        """Return the instant of the last commit at each of ``seconds``; a former owner left one."""
+        course = np.array(self._phases[partition]).reshape(-1, 2)
+        owner = np.maximum(np.searchsorted(course[:, 0], seconds, side="right") - 1, 0)
+        begun, phase = course[owner].T
+        last: Reals = np.maximum(seconds - (seconds - phase) % self._commit_seconds, begun)
+        return last
 
     def _lines(self) -> tuple[Reals, Reals, Reals]:
         """Return the present lines as arrays: since, lag then, its growth per second."""

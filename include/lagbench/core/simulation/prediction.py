@@ -59,6 +59,7 @@ class Prediction(MeasureModel):
     settled_seconds: float  # the last change of replicas, median, from the stream's start
     watched_seconds: float  # from the stream's start
     course: Course | None = None  # of the draw with the median peak lag; None: older predictions
+    spike_replicas: Spread | None = None  # that the first spike meets; None: older predictions
     slos: tuple[SloResult, ...] = ()  # those with a limit that it can judge; none: also older
 
 
@@ -113,15 +114,15 @@ def predict(
     phases: int = PHASES,
 ) -> Prediction:
     """Return the prediction for a cell; ``hpa_sync_at_seconds`` is the one known phase."""
-    around, waits = environment or SimulatedEnvironment(), scenario.timeouts
-    if waits.drain_seconds > around.tail_seconds:  # watched as long as a run waits
-        around = replace(around, tail_seconds=waits.drain_seconds + waits.settle_seconds)
     known = scenario.hpa_sync_at_seconds if hpa_sync_at_seconds is None else hpa_sync_at_seconds
-    found = []
-    for number in range(phases):
-        phase = around.hpa_sync_seconds * number / phases if known is None else known
-        at_phase = replace(around, hpa_sync_at_seconds=phase)
-        found.append(simulate(scenario, policy, environment=at_phase, draw=number, swapped=swapped))
+    found = draws(
+        scenario,
+        policy,
+        hpa_sync_at_seconds=known,
+        environment=environment,
+        swapped=swapped,
+        phases=phases,
+    )
     ranges = spreads(found)
     return Prediction(
         phases=phases,
@@ -129,9 +130,33 @@ def predict(
         measures={name: ranges[name] for name in PREDICTED},
         settled_seconds=float(np.median([one.measures.settled_seconds for one in found])),
         watched_seconds=found[0].measures.watched_seconds,
+        spike_replicas=ranges["spike_replicas"],
         slos=predicted_slos(scenario, policy.limits, ranges),
         course=_course(sorted(found, key=lambda one: one.measures.peak_lag_records)[phases // 2]),
     )
+
+
+def draws(
+    scenario: Scenario,
+    policy: Policy,
+    *,
+    hpa_sync_at_seconds: float | None,
+    environment: SimulatedEnvironment | None = None,
+    swapped: Mapping[int, Policy] | None = None,
+    phases: int = PHASES,
+) -> list[Simulation]:
+    """Return simulations of a cell over the HPA's phases, or at the known one."""
+    around, waits = environment or SimulatedEnvironment(), scenario.timeouts
+    if waits.drain_seconds > around.tail_seconds:  # watched as long as a run waits
+        around = replace(around, tail_seconds=waits.drain_seconds + waits.settle_seconds)
+    found = []
+    for number in range(phases):
+        phase = hpa_sync_at_seconds
+        if phase is None:
+            phase = around.hpa_sync_seconds * number / phases
+        at_phase = replace(around, hpa_sync_at_seconds=phase)
+        found.append(simulate(scenario, policy, environment=at_phase, draw=number, swapped=swapped))
+    return found
 
 
 def _course(of: Simulation) -> Course | None:
@@ -154,21 +179,21 @@ def _course(of: Simulation) -> Course | None:
 
 def residuals(prediction: Prediction, measures: Measures) -> tuple[Residual, ...]:
     """Return every predicted measure beside the measured one."""
-    found = []
-    for name, predicted in prediction.measures.items():
-        of = NAMED[name]
-        measured, middle = of.read(measures), predicted.median
-        found.append(
-            Residual(
-                name=of.name,
-                title=of.title,
-                unit=of.unit,
-                predicted=predicted,
-                measured=measured,
-                residual=None if middle is None or measured is None else measured - middle,
-            )
-        )
-    return tuple(found)
+    return tuple(residual_of(name, one, measures) for name, one in prediction.measures.items())
+
+
+def residual_of(name: str, predicted: Spread, measures: Measures) -> Residual:
+    """Return one predicted measure beside the measured one."""
+    of = NAMED[name]
+    measured, middle = of.read(measures), predicted.median
+    return Residual(
+        name=of.name,
+        title=of.title,
+        unit=of.unit,
+        predicted=predicted,
+        measured=measured,
+        residual=None if middle is None or measured is None else measured - middle,
+    )
 
 
 def expected_run_seconds(

@@ -30,7 +30,13 @@ from lagbench.core.scenario.actions import (
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.simulation.simulated_autoscaler import SimulatedAutoscaler, SimulatedClock
 from lagbench.core.simulation.simulated_world import SimulatedEnvironment, World
-from lagbench.core.simulation.simulation_measures import Simulation, Timeline, lag_lines, measure
+from lagbench.core.simulation.simulation_measures import (
+    Simulation,
+    Timeline,
+    lag_lines,
+    measure,
+    readings,
+)
 
 DEFAULT_SLO_SECONDS = 30.0
 _SIMULATED = (KillPod, SwapPolicy, AutoscalerDown, SlowDownstream, GrowPartitions)
@@ -63,16 +69,14 @@ def simulate(
     *,
     seed: int | None = None,
     policy_name: str = "policy",
-    slo_seconds: float | None = None,
     environment: SimulatedEnvironment | None = None,
     draw: int = 0,
     swapped: Mapping[int, Policy] | None = None,
 ) -> Simulation:
     """Return one simulated cell.
 
-    ``seed`` replaces the scenario's; ``slo_seconds`` defaults to the scenario's limit on the time
-    lag, else to 30 s. Every ``draw`` is another one of phases and start-up times on the same keys.
-    ``swapped`` are the policies that actions put in place, by the action's number.
+    ``seed`` replaces the scenario's. Every ``draw`` is another one of phases and start-up times on
+    the same keys. ``swapped`` are the policies that actions put in place, by the action's number.
 
     :raises WrongInput: the simulator cannot play the policy.
     """
@@ -82,7 +86,7 @@ def simulate(
     if around.hpa_sync_at_seconds is None:
         around = replace(around, hpa_sync_at_seconds=scenario.hpa_sync_at_seconds)
     policy, around = _placed(policy, around)
-    slo = slo_seconds or scenario.slos.time_lag_p99_seconds or DEFAULT_SLO_SECONDS
+    slo = scenario.slos.time_lag_p99_seconds or DEFAULT_SLO_SECONDS
     limits = policy.limits
     random = np.random.Generator(np.random.Philox(scenario.seed).jumped(draw))
     world = World(scenario, around, random, replicas=limits.floor_replicas)
@@ -92,6 +96,7 @@ def simulate(
     )
     timeline = played.run(until)
     instants, lags = lag_lines(world, until)
+    read = readings(world, instants, lags, until, random.uniform(0.0, around.reading_seconds))
     return Simulation(
         scenario=scenario.name,
         policy=policy_name,
@@ -101,13 +106,14 @@ def simulate(
             world,
             instants,
             lags,
+            read,
             until=until,
             slo_seconds=slo,
             drained_records=limits.lag_threshold_records,
             started_replicas=limits.started_replicas,
         ),
         timeline=timeline,
-        total_lag=(instants, lags.sum(axis=1)),
+        total_lag=read,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import floor, inf
@@ -45,6 +46,7 @@ from lagbench.core.keda.loop.source_metrics import PartitionOffsets, PersistentL
 from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec, Trigger
 from lagbench.core.keda.triggers.cron_trigger import CronTrigger
 from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger, kept_partitions
+from lagbench.core.keda.triggers.trigger_parameters import SampledLag
 from lagbench.core.keda.triggers.trigger_types import (
     TRIGGER_TYPES,
     ExternalTrigger,
@@ -163,7 +165,9 @@ class SimulatedAutoscaler:
             sampled = sampled_lag(parameters, f"spec.triggers[{trigger.index}].metadata")
             lag = self._scraped_lag()
             # KEDA requests the query's value at a whole second.
-            return _Scaler(spec, lambda: sampled.reading(lag.total_at(floor(world.second))))
+            return _Scaler(
+                spec, lambda: sampled.reading(lag.value_at(floor(world.second), sampled))
+            )
         match parameters:
             case KafkaTrigger():
                 return _Scaler(spec, _KafkaLag(parameters, world).read)
@@ -332,27 +336,44 @@ class _KafkaLag:
 
 
 class ScrapedLag:
-    """The total lag as Prometheus has it, which scrapes the recorder: it is some seconds old."""
+    """Lag and arrivals as Prometheus has them, which scrapes the recorder: some seconds old."""
 
     def __init__(self, world: World) -> None:
         """Begin with a sample that has been there for long."""
         self._world = world
-        self._samples = [(float("-inf"), self._total())]
+        self._at, self._lags, self._ends = [-inf], [0.0], [0.0]
+        self._lags[0], self._ends[0] = self._totals()
 
     def sample(self) -> None:
-        """Take the lag of this instant; the recorder reads it now, and the scrape follows."""
-        scraped_at = self._world.second + self._world.environment.scrape_delay_seconds
-        self._samples.append((scraped_at, self._total()))
+        """Take the offsets of this instant; the recorder reads them now, and the scrape follows."""
+        lag, end = self._totals()
+        self._at.append(self._world.second + self._world.environment.scrape_delay_seconds)
+        self._lags.append(lag)
+        self._ends.append(end)
 
-    def total_at(self, second: float) -> float:
-        """Return the lag of the last scrape up to ``second``, which never falls."""
-        while len(self._samples) > 1 and self._samples[1][0] <= second:
-            del self._samples[0]
-        return self._samples[0][1]
+    def value_at(self, second: float, sampled: SampledLag) -> float:
+        """Return the query's value at ``second``."""
+        newest = bisect_right(self._at, second) - 1
+        value = self._lags[newest] / sampled.backlog_seconds
+        return value + self._rate(second, sampled.rate_seconds, newest)
 
-    def _total(self) -> float:
+    def _rate(self, second: float, over: int, newest: int) -> float:
+        """Return PromQL's rate over the last seconds: the slope between the samples in them.
+
+        It extends to the range's ends: by half an interval, if they are farther than 1.1 of it.
+        """
+        oldest = bisect_right(self._at, second - over) if over else newest
+        if newest <= oldest:
+            return 0.0
+        covered = self._at[newest] - self._at[oldest]
+        interval = covered / (newest - oldest)
+        beyond = (self._at[oldest] - (second - over), second - self._at[newest])
+        added = sum(one if one < 1.1 * interval else interval / 2 for one in beyond)
+        return (self._ends[newest] - self._ends[oldest]) * (covered + added) / covered / over
+
+    def _totals(self) -> tuple[float, float]:
         end, committed = self._world.offsets()
-        return float(np.sum(end - committed))
+        return float(np.sum(end - committed)), float(np.sum(end))
 
 
 class LagSampler:

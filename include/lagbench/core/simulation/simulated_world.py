@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
 from typing import Literal
@@ -15,14 +15,47 @@ from lagbench.core.hpa.hpa_sync import HpaSettings
 from lagbench.core.keda.loop.scalers import TargetView
 from lagbench.core.kubernetes_values import NS_PER_SECOND
 from lagbench.core.measures.model import Ints, Reals
-from lagbench.core.scenario.actions import Balancer, downstream_pace, rebalance_protocol
+from lagbench.core.scenario.actions import (
+    Balancer,
+    RebalanceProtocol,
+    downstream_pace,
+    rebalance_protocol,
+)
 from lagbench.core.scenario.event_stream import partition_shares
-from lagbench.core.scenario.offered_load import OfferedLoad, offered_load
+from lagbench.core.scenario.offered_load import OfferedLoad
 from lagbench.core.scenario.profiles import Profile
 from lagbench.core.scenario.scenario import Keys, Scenario
 from lagbench.core.scenario.stream_start import START_SPREAD, StartDelay, mean_start_seconds
-from lagbench.core.scenario.stream_tail import Tail, tail_of, topic_shares
+from lagbench.core.scenario.stream_tail import Tail, planned_load, tail_of, topic_shares
+from lagbench.core.simulation.assignors import ASSIGNORS
 from lagbench.core.simulation.backlog import NOBODY, Backlog, Traffic
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """Seconds of a rebalance, each drawn evenly from (least, most)."""
+
+    revoked: tuple[float, float]
+    """From a join or a leave until members stop what they lose."""
+    joined: tuple[float, float]
+    """From a join until the new owners' first work."""
+    left: tuple[float, float]
+    """Likewise, from a leave."""
+    held_up: tuple[float, float]
+    """From a join during a handover until that can end."""
+    late: tuple[float, float]
+    """From then until the first work of the pods that joined in the meantime."""
+
+
+HANDOVERS: Mapping[RebalanceProtocol, Handover] = {
+    # Members learn of a rebalance from their next heartbeat, 0.2 s apart, and it takes one round.
+    "eager": Handover((0.0, 0.2), (0.15, 0.5), (0.15, 0.5), (0.0, 0.0), (0.15, 0.5)),
+    # A first round takes partitions away, a second one gives them to the new pods (measured).
+    "cooperative": Handover((0.1, 0.3), (0.6, 1.3), (0.1, 0.56), (0.7, 1.3), (0.1, 0.5)),
+    # The old owner learns from its next heartbeat, 1 s apart on the bench, and so does the new one.
+    "consumer": Handover((0.0, 1.0), (0.3, 1.7), (0.0, 1.0), (0.0, 0.0), (0.3, 1.7)),
+}
+"""Of kept runs on the embedded bench, 5 % to 95 %; of KIP-848 by its heartbeats alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +67,14 @@ class SimulatedEnvironment:
     hpa_sync_at_seconds: float | None = None
     """An instant of one of the HPA's syncs, from the stream's start; None: drawn by the seed."""
     start_up_seconds: float | None = None
-    """From a pod's creation to Ready, on average; None: the scenario's ``start_seconds``, beyond
-    which a process takes a tenth of a second. 10 to 20 s are usual on a cluster."""
+    """From a pod's creation to Ready, on average; None: the scenario's ``start_seconds`` and
+    ``process_seconds``. 10 to 20 s are usual on a cluster."""
+    process_seconds: float = 0.1
+    """A process needs this beyond the scenario's ``start_seconds`` until it joins (measured)."""
     start_up_spread: float = START_SPREAD
     """Each pod's start-up is drawn from the mean +- this share of it."""
-    handover_seconds: float = 0.4
-    """From joined (or left) to the new owner's first work: 0.3 to 0.5 s with 12 partitions."""
+    handovers: Mapping[RebalanceProtocol, Handover] = field(default_factory=lambda: HANDOVERS)
+    """The times of a rebalance, by the group's protocol."""
     metadata_seconds: float = 10.0
     """The time between two looks of a consumer at the topic's partitions, as its client is set."""
     stop_seconds: float = 0.5
@@ -51,7 +86,9 @@ class SimulatedEnvironment:
     scrape_seconds: float = 2.0
     """Prometheus' scrape interval on the embedded bench (k8s/base/prometheus)."""
     scrape_delay_seconds: float = 0.5
-    """From the recorder's reading of the lag, once a second, to the scrape that sees it."""
+    """From the recorder's reading of the lag to the scrape that sees it."""
+    reading_seconds: float = 1.0
+    """The time between two of the recorder's readings, of which peak lag and drain are measured."""
     lead_seconds: float = 120.0
     """The time for which the policy is in force before the stream starts, without traffic."""
     tail_seconds: float = 900.0
@@ -66,34 +103,7 @@ class SimulatedEnvironment:
     hpa: HpaSettings = HpaSettings()  # noqa: RUF009 - frozen
 
 
-_Event = Literal["status", "ready", "resume", "look"]
-
-
-def assign_stickily(owners: Sequence[int], members: Sequence[int]) -> list[int]:
-    """Return the member of each partition; ``owners`` are the current ones, -1 for none.
-
-    Every member gets ``partitions // members`` or one more; members beyond the partitions get
-    none. A member keeps what it has up to that.
-    """
-    if not members:
-        return [-1] * len(owners)
-    base, extra = divmod(len(owners), len(members))
-    held: dict[int, list[int]] = {member: [] for member in members}
-    for partition, owner in enumerate(owners):
-        if owner in held:
-            held[owner].append(partition)
-    # Who holds more than the base keeps one more as long as there are any: fewest moves.
-    ranked = sorted(members, key=lambda member: -len(held[member]))
-    quota = {member: base + (place < extra) for place, member in enumerate(ranked)}
-    assigned = [-1] * len(owners)
-    for member in members:
-        for partition in held[member][: quota[member]]:
-            assigned[partition] = member
-    room = [m for m in members for _ in range(quota[m] - min(len(held[m]), quota[m]))]
-    for partition, owner in enumerate(assigned):
-        if owner < 0:
-            assigned[partition] = room.pop(0)
-    return assigned
+_Event = Literal["status", "ready", "revoke", "resume", "look"]
 
 
 @dataclass(slots=True)
@@ -103,6 +113,8 @@ class SimulatedPod:
     number: int
     created_at: float
     commit_phase: float
+    member_rank: float
+    """Its place among the members by their ids, which are random."""
     ready_at: float | None = None
     assigned_at: float | None = None
     stopped_at: float | None = None
@@ -131,20 +143,25 @@ class Fleet:
         replicas: int,
         starts_at: float,
         start: StartDelay,
+        process_seconds: float = 0.0,
     ) -> None:
         """Begin with ``replicas`` pods that are Ready and have their partitions."""
         self._backlog, self._environment, self._random = backlog, environment, random
-        self._is_eager = rebalance_protocol(balancer) == "eager"
-        self._start = start
+        self._assign = ASSIGNORS[balancer]
+        protocol = rebalance_protocol(balancer) or "eager"
+        self._is_eager, self._handover = protocol == "eager", environment.handovers[protocol]
+        self._start, self._process_seconds = start, process_seconds
         self._events: list[tuple[float, int, _Event, int]] = []
         self._order = 0
         self._version = 0
         self._is_handing_over = self._has_waiting = False
+        self._ends_at = -inf
         self._target: list[int] = [NOBODY] * len(backlog.owners)
         self._working = self._target
         self.pods: list[SimulatedPod] = []
         self.steps: list[ReplicaStep] = []
-        self.rebalanced_at: list[float] = []
+        self.rebalances: list[tuple[float, float]] = []
+        """Start and end of each handover, in their order."""
         self._initial_replicas = replicas
         self.spec_replicas = self.status_replicas = replicas
         for _ in range(replicas):
@@ -152,7 +169,8 @@ class Fleet:
             pod.ready_at = starts_at
         self._alive = list(self.pods)
         self.ready_count = replicas
-        self._target = assign_stickily(self._target, [pod.number for pod in self.pods])
+        for count in range(1, replicas + 1):  # they join one after the other
+            self._target = self._assigned(self.pods[:count])
         self._hand_out(starts_at, self._target)
 
     @property
@@ -180,7 +198,8 @@ class Fleet:
         while len(self._alive) < replicas:
             pod = self._create(second)
             self._alive.append(pod)
-            self._plan(second + self._start.of_pod(pod.number), "ready", pod.number)
+            takes = self._start.of_pod(pod.number) + self._process_seconds
+            self._plan(second + takes, "ready", pod.number)
         if len(self._alive) > replicas:
             self._stop(len(self._alive) - replicas, second)
 
@@ -191,6 +210,7 @@ class Fleet:
         self._give(second, kept)
         if not self._is_handing_over:
             self._version += 1
+            self.rebalances.append((second, second + for_seconds))
             self._plan(second + for_seconds, "resume", self._version)
 
     def grow(self, second: float) -> None:
@@ -214,11 +234,18 @@ class Fleet:
                     self._join(at)
             elif event == "look":
                 self._join(at)
-            elif value == self._version:
+            elif value != self._version:
+                continue
+            elif event == "revoke":
+                self._revoke(at)
+            elif at < self._ends_at:
+                self._plan(self._ends_at, "resume", value)
+            else:
                 self._hand_out(at, self._target)
                 self._is_handing_over = False
+                self.rebalances[-1] = (self.rebalances[-1][0], at)
                 if self._has_waiting:
-                    self._rebalance(at)
+                    self._rebalance(at, self._handover.late)
 
     def _plan(self, at: float, event: _Event, value: int) -> None:
         self._order += 1
@@ -226,7 +253,7 @@ class Fleet:
 
     def _create(self, second: float) -> SimulatedPod:
         phase = float(self._random.uniform(0.0, self._environment.commit_seconds))
-        pod = SimulatedPod(len(self.pods), second, phase)
+        pod = SimulatedPod(len(self.pods), second, phase, float(self._random.uniform()))
         self.pods.append(pod)
         return pod
 
@@ -240,32 +267,38 @@ class Fleet:
         leaving = sum(pod.ready_at is not None for pod in stopped)
         if leaving:
             self.ready_count -= leaving
-            self._rebalance(second)
+            gone = {pod.number for pod in stopped}
+            self._give(second, [NOBODY if one in gone else one for one in self._working])
+            self._rebalance(second, self._handover.left)
 
     def _join(self, second: float) -> None:
         """Let a Ready pod into the group; during a handover it waits for the next one."""
         if self._is_handing_over:
             self._has_waiting = True
+            held_up_until = second + float(self._random.uniform(*self._handover.held_up))
+            self._ends_at = max(self._ends_at, held_up_until)
         else:
-            self._rebalance(second)
+            self._rebalance(second, self._handover.joined)
 
-    def _rebalance(self, second: float) -> None:
-        """Take away what moves at once; its new owners begin after the handover."""
+    def _rebalance(self, second: float, takes: tuple[float, float]) -> None:
+        """Take away what moves when its owners learn of it; its new ones begin afterwards."""
         self._is_handing_over, self._has_waiting = True, False
-        self.rebalanced_at.append(second)
-        members = [pod.number for pod in self._alive if pod.ready_at is not None]
-        before = self._working
-        self._target = assign_stickily(self._target, members)
-        if self._is_eager:
-            kept = [NOBODY] * len(before)
-        else:
-            kept = [
-                now if now == wanted else NOBODY
-                for now, wanted in zip(before, self._target, strict=True)
-            ]
-        self._give(second, kept)
+        self._target = self._assigned([pod for pod in self._alive if pod.ready_at is not None])
+        ends_at = self._ends_at = second + float(self._random.uniform(*takes))
+        revoked_at = second + float(self._random.uniform(*self._handover.revoked))
+        self.rebalances.append((second, ends_at))
         self._version += 1
-        self._plan(second + self._environment.handover_seconds, "resume", self._version)
+        self._plan(min(revoked_at, ends_at), "revoke", self._version)
+        self._plan(ends_at, "resume", self._version)
+
+    def _assigned(self, pods: Sequence[SimulatedPod]) -> list[int]:
+        ranked = sorted(pods, key=lambda pod: pod.member_rank)  # as assignors sort their members
+        return self._assign(self._target, [pod.number for pod in ranked])
+
+    def _revoke(self, second: float) -> None:
+        both = zip(self._working, self._target, strict=True)
+        kept = [NOBODY if self._is_eager or now != wanted else now for now, wanted in both]
+        self._give(second, kept)
 
     def _hand_out(self, second: float, owners: list[int]) -> None:
         for number in set(owners) - {NOBODY}:
@@ -288,7 +321,7 @@ def _shares(keys: Keys, partitions: int, seed: int) -> Reals:
 
 @lru_cache(maxsize=64)
 def _load(profile: Profile, tail: Tail | None) -> OfferedLoad:
-    return offered_load(profile) if tail is None else tail.after(_load(profile, None))
+    return planned_load(profile) if tail is None else tail.after(planned_load(profile))
 
 
 class World:
@@ -322,8 +355,10 @@ class World:
             pace=self._pace,
         )
         mean_start = environment.start_up_seconds
+        process_seconds = 0.0
         if mean_start is None:
             mean_start = mean_start_seconds(consumer)
+            process_seconds = environment.process_seconds
         self.fleet = Fleet(
             self.backlog,
             environment,
@@ -332,6 +367,7 @@ class World:
             replicas=replicas,
             starts_at=self.second,
             start=StartDelay(mean_start, scenario.seed, environment.start_up_spread),
+            process_seconds=process_seconds,
         )
 
     def grow(self, partitions: int) -> None:

@@ -14,12 +14,15 @@ import numpy as np
 from lagbench.core.kubernetes_values import NS_PER_SECOND
 from lagbench.core.measures.measures import NAMED
 from lagbench.core.measures.model import Ints, NamedMeasure, Reals
+from lagbench.core.measures.rebalance_episodes import QUIET_SECONDS
 from lagbench.core.measures.replica_changes import mark_flips, mark_self_made
 from lagbench.core.measures.replica_steps import ReplicaChange
 from lagbench.core.scenario.offered_load import Spike, load_spikes
 from lagbench.core.simulation.backlog import Traffic
 from lagbench.core.simulation.simulated_world import ReplicaStep, World
 
+Lag = tuple[Reals, Reals]
+"""Instants in seconds of the stream, and the total lag at each."""
 MESSAGES = 1_000
 """Messages of each partition whose wait is computed: a tenth of a percentile apart."""
 
@@ -49,8 +52,10 @@ class SimulationMeasures:
     pod_minutes_in_all: float
     """To the end of what is watched, so that it holds what a slow scale-down costs."""
     max_replicas: int
+    spike_replicas: int | None
+    """Wanted when the first spike starts; None: there is no spike."""
     peak_lag_records: float
-    """Written and not yet done; the recorder's lag also holds what is done and not committed."""
+    """As the recorder reads it, with what is done and not yet committed."""
     time_lag_p50_seconds: float | None
     """Of the messages of the planned window; None: half of them were not done."""
     time_lag_p99_seconds: float | None
@@ -110,7 +115,7 @@ class Simulation:
     slo_seconds: float
     measures: SimulationMeasures
     timeline: Timeline
-    total_lag: tuple[Reals, Reals]
+    total_lag: Lag
     """The instants at which it bends, and its value there; not in the JSON."""
     fidelity: Literal["simulated"] = "simulated"
 
@@ -176,10 +181,27 @@ def lag_lines(world: World, until: float) -> tuple[Reals, Reals]:
     return instants, np.column_stack([np.interp(instants, at, lag) for at, lag in courses])
 
 
+def readings(world: World, instants: Reals, lags: Reals, until: float, phase: float) -> Lag:
+    """Return the total lag as the recorder reads it, ``phase`` seconds after the start at first."""
+    seconds = np.arange(phase, until, world.environment.reading_seconds)
+    traffic, total = world.traffic, np.zeros(len(seconds))
+    counts = traffic.counts_at(seconds)
+    for place, column in enumerate(lags.T):
+        commits = world.backlog.committed_at(place, seconds)
+        waiting = np.interp(commits, instants, column)
+        if traffic.growths:
+            came = traffic.records_of(place, seconds) - traffic.records_of(place, commits)
+        else:
+            came = traffic.shares[place] * (counts - traffic.counts_at(commits))
+        total += waiting + came
+    return seconds, total
+
+
 def measure(
     world: World,
     instants: Reals,
     lags: Reals,
+    read: Lag,
     *,
     until: float,
     slo_seconds: float,
@@ -189,8 +211,8 @@ def measure(
     """Return the measures of [stream start, ``until``]; ``drained_records``: one threshold.
 
     :param instants: with ``lags`` as ``lag_lines`` returns them.
+    :param read: what ``readings`` returns.
     """
-    totals: Reals = lags.sum(axis=1)
     steps = [step for step in world.fleet.steps if 0 <= step.at <= until]
     counts = [world.fleet.replicas_at(0.0), *(step.after for step in steps)]
     spikes = load_spikes(world.planned, started_replicas=started_replicas, pod_rate=world.pod_rate)
@@ -201,16 +223,17 @@ def measure(
         replica_changes=len(steps),
         flips=sum(change.is_flip for change in changes),
         self_made_flips=sum(change.is_self_made is True for change in changes),
-        rebalances=sum(0 <= at <= until for at in world.fleet.rebalanced_at),
+        rebalances=_episodes(world, until),
         pod_minutes=_pod_seconds(world, min(planned_seconds, until)) / 60,
         pod_minutes_in_all=_pod_seconds(world, until) / 60,
         max_replicas=max(counts),
-        peak_lag_records=float(totals.max()),
+        spike_replicas=world.fleet.replicas_at(spikes[0].start_seconds) if spikes else None,
+        peak_lag_records=float(read[1].max()),
         time_lag_p50_seconds=time_lag.p50,
         time_lag_p99_seconds=time_lag.p99,
         reaction_seconds=_reaction_seconds(world, steps, spikes),
         seconds_over_slo=seconds_over(world.traffic, instants, lags, slo_seconds),
-        drain_seconds=_drain_seconds(spikes, instants, totals, drained_records),
+        drain_seconds=_drain_seconds(spikes, read, drained_records),
         settled_seconds=max(planned_seconds, *(step.at for step in steps), 0.0),
         watched_seconds=until,
     )
@@ -235,6 +258,17 @@ def _changes(steps: list[ReplicaStep], spikes: Sequence[Spike]) -> list[ReplicaC
         for spike in spikes
     ]
     return mark_self_made(mark_flips(changes, periods[-1][1] if periods else None), periods)
+
+
+def _episodes(world: World, until: float) -> int:
+    """Return the rebalances as a run counts them: those with little time in between are one."""
+    count, quiet_from = 0, -inf
+    for start, end in world.fleet.rebalances:
+        if start > until:
+            break
+        count += start > quiet_from and start >= 0
+        quiet_from = max(quiet_from, end + QUIET_SECONDS)
+    return count
 
 
 def _pod_seconds(world: World, until: float) -> float:
@@ -266,21 +300,13 @@ def _reaction_seconds(
     return max(found, default=None)
 
 
-def _drain_seconds(
-    spikes: Sequence[Spike], instants: Reals, totals: Reals, threshold: float | None
-) -> float | None:
+def _drain_seconds(spikes: Sequence[Spike], read: Lag, threshold: float | None) -> float | None:
+    """Return the time from the end of the last spike to the first reading within the threshold."""
     if not spikes or threshold is None:
         return None
-    ended = spikes[-1].end_seconds
-    if float(np.interp(ended, instants, totals)) <= threshold:
-        return 0.0
-    for index in range(1, len(instants)):
-        if instants[index] <= ended or totals[index] > threshold:
-            continue
-        start, before = float(instants[index - 1]), float(totals[index - 1])
-        share = (before - threshold) / (before - float(totals[index]))
-        return start + share * (float(instants[index]) - start) - ended
-    return None
+    (seconds, totals), ended = read, spikes[-1].end_seconds
+    drained = np.flatnonzero((seconds >= ended) & (totals <= threshold))
+    return float(seconds[drained[0]]) - ended if drained.size else None
 
 
 class TimeLag(NamedTuple):

@@ -62,7 +62,7 @@ def _open(verdict: Verdict, found: Sequence[SloResult]) -> Iterator[str]:
         if slo.is_too_close:
             yield (
                 f"{slo.title}: one run is too inexact for this limit. Repeat the run, or set "
-                f"another limit: --set {slo.setting}={_limit_above(slo.high or 0.0)}."
+                f"another limit: {slo.option}={_limit_above(slo.high or 0.0)}."
             )
 
 
@@ -74,10 +74,10 @@ def _unasked(verdict: Verdict, measures: Measures | None) -> Iterator[str]:
     if others:
         values = ", ".join(f"{slo.title} {slo.value_text}" for slo in others)
         why = "" if measures is None else _why_pods_helped_little(measures)
-        limit = f"{others[0].setting}={_limit_above(others[0].value or 0.0)}"
+        limit = f"{others[0].name}={_limit_above(others[0].value or 0.0)}"
         yield (
             f"Not asked: {values}{why}. To judge one: lagbench report {verdict.run_id} "
-            f"--set {limit}"
+            f"--slo {limit}"
         )
 
 

@@ -41,10 +41,11 @@ class SloResult(MeasureModel):
     level: Literal["fail", "warn"] = "fail"  # what a broken limit does to the run
 
     @property
-    def setting(self) -> str:
-        """The dotted field of its limit."""
+    def option(self) -> str:
+        """The option of its limit, without the value; a second group has no own."""
         name = self.name.removeprefix(SECOND_GROUP_PREFIX)
-        return f"{self.name.removesuffix(name)}slos.{name}"
+        prefix = self.name.removesuffix(name)
+        return f"--set {prefix}slos.{name}" if prefix else f"--slo {name}"
 
     @property
     def is_asked(self) -> bool:

@@ -137,7 +137,7 @@ def judge(measures: Measures, slos: Slos) -> Verdict:
     if asked and only_warns:
         nothing = "nothing was judged: the limits only warn"
     elif is_report:
-        nothing = "nothing was judged: no limit was set, for example --set slos.drain_seconds=60"
+        nothing = "nothing was judged: no limit was set, for example --slo drain_seconds=60"
     if not judged and not is_report:
         open_ends.append(nothing)
     status: VerdictStatus = "pass"

@@ -201,7 +201,13 @@ NEEDS_AN_OCCASION = {
     "action_area_seconds",
     "action_recovery_seconds",
 }
-NOT_OF_A_RUN = {"pod_minutes_in_all", "seconds_over_slo", "settled_seconds", "watched_seconds"}
+NOT_OF_A_RUN = {
+    "pod_minutes_in_all",
+    "seconds_over_slo",
+    "settled_seconds",
+    "spike_replicas",
+    "watched_seconds",
+}
 
 
 def test_no_two_measures_have_one_title() -> None:

@@ -13,8 +13,14 @@ from lagbench.core.scenario.actions import Balancer
 from lagbench.core.scenario.message_costs import DownstreamPace
 from lagbench.core.scenario.offered_load import OfferedLoad, Segment
 from lagbench.core.scenario.stream_start import StartDelay
+from lagbench.core.simulation.assignors import (
+    ASSIGNORS,
+    Assign,
+    assign_cooperatively,
+    assign_stickily,
+)
 from lagbench.core.simulation.backlog import NOBODY, Backlog, Traffic, share_fairly
-from lagbench.core.simulation.simulated_world import Fleet, SimulatedEnvironment, assign_stickily
+from lagbench.core.simulation.simulated_world import Fleet, Handover, SimulatedEnvironment
 from lagbench.core.simulation.simulation_measures import TimeLag, seconds_over, time_lag_seconds
 
 
@@ -249,18 +255,27 @@ def test_partitions_that_are_late_at_the_same_time_count_once() -> None:
     assert seconds == pytest.approx(9.5)
 
 
-TIMES = SimulatedEnvironment(handover_seconds=1.0)
+AT_ONCE = (0.0, 0.0)
+SECOND = Handover(AT_ONCE, (1.0, 1.0), (1.0, 1.0), AT_ONCE, (1.0, 1.0))
+TIMES = SimulatedEnvironment(handovers=dict.fromkeys(("eager", "cooperative", "consumer"), SECOND))
 
 
-def fleet_of(replicas: int, *, partitions: int = 4, balancer: Balancer = "consumer") -> Fleet:
+def fleet_of(
+    replicas: int,
+    *,
+    partitions: int = 4,
+    balancer: Balancer = "consumer",
+    times: SimulatedEnvironment = TIMES,
+    seed: int = 1,
+) -> Fleet:
     """Return a fleet over an evenly loaded topic."""
     load = OfferedLoad((Segment(0.0, 100.0),), 100.0)
     traffic = Traffic(load, np.full(partitions, 1 / partitions))
     backlog = Backlog(traffic, pod_rate=100.0, commit_seconds=1.0, starts_at=0.0)
-    random = np.random.default_rng(1)
+    random = np.random.default_rng(seed)
     return Fleet(
         backlog,
-        TIMES,
+        times,
         random,
         balancer=balancer,
         replicas=replicas,
@@ -326,15 +341,34 @@ def test_pods_beyond_the_partitions_own_none_and_none_own_nothing() -> None:
     assert [(step.before, step.after) for step in none.steps] == [(2, 0)]
 
 
+@pytest.mark.parametrize(
+    ("balancer", "assigned"),
+    [
+        ("range", [9, 9, 9, 0, 0, 1, 1]),
+        ("roundrobin", [9, 0, 1, 9, 0, 1, 9]),
+        ("cooperative-sticky", [9, 0, 0, 9, 1, 1, 1]),  # the lowest of each moves
+        ("consumer", [0, 0, 9, 1, 1, 1, 9]),  # each keeps its first
+    ],
+)
+def test_a_third_member_gets_what_the_assignor_gives_it(
+    balancer: Balancer, assigned: list[int]
+) -> None:
+    """Member 9 joins 0 and 1, of which one has three partitions and the other has four."""
+    owners = [0, 0, 0, 1, 1, 1, 1]
+    found = ASSIGNORS[balancer](owners, [9, 0, 1])
+    assert found == assigned
+
+
+@pytest.mark.parametrize("assign", [assign_stickily, assign_cooperatively])
 @given(
     owners=st.lists(st.integers(-1, 6), min_size=1, max_size=12),
     members=st.lists(st.integers(0, 9), min_size=1, max_size=8, unique=True),
 )
 def test_assignment_is_even_complete_and_moves_no_more_than_it_must(
-    owners: list[int], members: list[int]
+    assign: Assign, owners: list[int], members: list[int]
 ) -> None:
     """Counts differ by one at most, and a member loses only what is above its share."""
-    assigned = assign_stickily(owners, members)
+    assigned = assign(owners, members)
 
     counts = sorted(assigned.count(member) for member in members)
     assert sum(counts) == len(owners)
@@ -345,3 +379,27 @@ def test_assignment_is_even_complete_and_moves_no_more_than_it_must(
     kept = sum(min(have, quota) for have, quota in zip(held, quotas, strict=True))
     stayed = sum(a == b for a, b in zip(assigned, owners, strict=True))
     assert stayed == kept
+
+
+def test_a_new_pod_of_a_cooperative_group_gets_partitions_in_a_second_rebalance() -> None:
+    """From Ready to the first work it takes thrice as long as with range, as with KIP-848."""
+    found = {}
+    balancers: tuple[Balancer, ...] = ("range", "cooperative-sticky", "consumer")
+    for balancer in balancers:
+        takes = [handover_of(balancer, seed) for seed in range(20)]
+        found[balancer] = sum(takes) / len(takes)
+
+    assert found["range"] == pytest.approx(0.33, abs=0.1)
+    assert found["cooperative-sticky"] == pytest.approx(0.95, abs=0.15)
+    assert found["consumer"] == pytest.approx(1.0, abs=0.25)
+
+
+def handover_of(balancer: Balancer, seed: int) -> float:
+    """Return the seconds from Ready to the first work of one pod more."""
+    fleet = fleet_of(1, balancer=balancer, times=SimulatedEnvironment(), seed=seed)
+    fleet.set_replicas(2, 10.0, "hpa")
+    fleet.advance(20.0)
+    pod = fleet.pods[1]
+    assert pod.assigned_at is not None
+    assert pod.ready_at is not None
+    return pod.assigned_at - pod.ready_at

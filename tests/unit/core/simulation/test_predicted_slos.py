@@ -5,11 +5,18 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lagbench.catalog.catalog import checked_cell
-from lagbench.core.simulation.predicted_slos import predicted_slos
-from lagbench.core.simulation.simulation_measures import SimulationMeasures, Spread
+from lagbench.core.simulation.predicted_slos import predicted_slos, slos_over_seeds
+from lagbench.core.simulation.simulation_measures import (
+    Simulation,
+    SimulationMeasures,
+    Spread,
+    Timeline,
+    spreads,
+)
 
 NOTHING_ASKED = {
     f"slos.{name}": "null"
@@ -56,3 +63,38 @@ def test_without_a_spike_there_is_no_drain() -> None:
     ranges = {field.name: Spread(1, 1, 1) for field in fields(SimulationMeasures)}
 
     assert predicted_slos(cell.scenario, cell.policy.limits, ranges) == ()
+
+
+@pytest.mark.parametrize(
+    ("values", "allowed", "status", "broken"),
+    [
+        ((50, 59, 60), 0, "pass", []),
+        ((50, 61, 59), 0, "fail", [2]),
+        ((50, 61, 59), 1, "pass", [2]),
+        ((62, 61, None), 2, "fail", [1, 2, 3]),  # not drained within 900 s
+    ],
+)
+def test_each_seed_is_judged_by_the_rule_of_the_range(
+    values: tuple[float | None, ...], allowed: int, status: str, broken: list[int]
+) -> None:
+    """More seeds than are allowed break it; the median and the range are those of the range."""
+    cell = checked_cell("quick_spike", overrides=NOTHING_ASKED | {"slos.drain_seconds": "60"})
+    plain: dict[str, Any] = {field.name: 1 for field in fields(SimulationMeasures)}
+    line = Timeline(*[np.zeros(0)] * 5)
+    found = [
+        Simulation(
+            "s",
+            "p",
+            seed,
+            30,
+            SimulationMeasures(**{**plain, "drain_seconds": value, "watched_seconds": 985.0}),
+            line,
+            (np.zeros(0), np.zeros(0)),
+        )
+        for seed, value in enumerate(values, start=1)
+    ]
+    (drain,) = slos_over_seeds(cell.scenario, cell.policy.limits, found, allowed=allowed)
+    (of_range,) = predicted_slos(cell.scenario, cell.policy.limits, spreads(found))
+
+    assert (drain.slo.status, [one.seed for one in drain.broken]) == (status, broken)
+    assert (drain.slo.value, drain.slo.high) == (of_range.value, of_range.high)

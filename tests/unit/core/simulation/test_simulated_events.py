@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from functools import cache
 from typing import Any
 
@@ -12,6 +13,8 @@ import yaml
 
 from lagbench.catalog.catalog import Cell, checked_cell, load_policy, load_scenario
 from lagbench.core.hpa.controller_flags import KUBERNETES_ANNOTATION
+from lagbench.core.keda.triggers.promql import LoadQuery, parse_load_query
+from lagbench.core.keda.triggers.trigger_parameters import SampledLag
 from lagbench.core.policy.policy import Policy, check_policy
 from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.simulation.backlog import Traffic
@@ -182,14 +185,14 @@ def test_new_partitions_wait_until_a_member_finds_them() -> None:
     """The first member to look finds them after its share of 10 s; then the group rebalances."""
     found = world(cell(GROWTH, partitions="6"), 4)
     found.advance(20.0)
-    rebalances = len(found.fleet.rebalanced_at)
+    rebalances = len(found.fleet.rebalances)
     found.grow(12)
     assert set(found.backlog.owners[6:]) == {-1}
 
     found.advance(21.9)
-    assert len(found.fleet.rebalanced_at) == rebalances
+    assert len(found.fleet.rebalances) == rebalances
     found.advance(23.0)
-    assert len(found.fleet.rebalanced_at) == rebalances + 1
+    assert len(found.fleet.rebalances) == rebalances + 1
     assert -1 not in found.backlog.owners
 
 
@@ -224,7 +227,44 @@ def test_a_sample_is_seen_once_it_is_scraped_and_until_the_next_one() -> None:
         seen.append(float(np.sum(end - committed)))
 
     assert 0 < seen[0] < seen[1]
-    assert [lag.total_at(second) for second in (20, 21, 22, 23)] == [0, seen[0], seen[0], seen[1]]
+    plain = SampledLag(lambda value: (value, True))
+    found_at = [lag.value_at(second, plain) for second in (20, 21, 22, 23)]
+    assert found_at == [0, seen[0], seen[0], seen[1]]
+
+
+LAG = 'sum(kafka_consumergroup_lag{consumergroup="g", topic="t"})'
+ENDS = 'sum(rate(kafka_topic_partition_current_offset{topic="t"}[30s]))'
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (f"{ENDS} + {LAG} / 10", LoadQuery(30, 10.0)),
+        (f"{ENDS}+{LAG}/2.5", LoadQuery(30, 2.5)),
+        (f"{ENDS} + {LAG} / 0", None),
+        (f"{ENDS} + up / 10", None),
+        (ENDS, None),
+        (LAG, None),
+    ],
+)
+def test_a_query_of_rate_and_backlog_is_read(query: str, expected: LoadQuery | None) -> None:
+    """Nothing else is taken for one."""
+    assert parse_load_query(query) == expected
+
+
+def test_the_rate_of_a_query_is_that_of_what_arrives() -> None:
+    """600/s before the spike at 15 s, and more soon after; lag / seconds comes on top."""
+    found = world(cell(), 1)
+    lag = ScrapedLag(found)
+    for second in range(0, 31, 2):
+        found.advance(float(second))
+        lag.sample()
+
+    def rate(second: int) -> float:
+        return lag.value_at(second, SampledLag(lambda value: (value, True), math.inf, 10))
+
+    assert rate(14) == pytest.approx(600, abs=2)
+    assert 600 < rate(18) < rate(26) == pytest.approx(6000, abs=20)
 
 
 def test_a_longer_scrape_interval_reacts_later() -> None:

@@ -48,13 +48,13 @@ def verdict(status: str, *slos: SloResult, reasons: tuple[str, ...] = ()) -> Ver
                 REACTION.compare(89, "x", low=85, high=95),
                 reasons=("too close",),
             ),
-            ["not a pass: too close", "--set slos.reaction_seconds=100"],
+            ["not a pass: too close", "--slo reaction_seconds=100"],
         ),
         (
             verdict("pass", REACTION.compare(1, "x"), P99.compare(71.5, "x")),
             [
                 "Not asked: Time lag p99 71.5 s",
-                "report r1 --set slos.time_lag_p99_seconds=80",
+                "report r1 --slo time_lag_p99_seconds=80",
             ],
         ),
         (
@@ -121,7 +121,7 @@ def test_a_limit_to_set_is_round_and_not_below_the_value(high: float, limit: str
     close = STANDSTILL.compare(high, "x", low=high / 2, high=high)
     too_close = close.model_copy(update={"is_too_close": True})
 
-    assert f"slos.standstill_seconds={limit}." in " ".join(in_words(verdict("fail", too_close)))
+    assert f"--slo standstill_seconds={limit}." in " ".join(in_words(verdict("fail", too_close)))
 
 
 def test_a_run_that_measured_nothing_has_nothing_to_ask() -> None:

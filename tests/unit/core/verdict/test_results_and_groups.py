@@ -188,7 +188,7 @@ def test_slos_of_the_second_group_name_it() -> None:
     assert [slo.title for slo in others] == [
         f"Second group: {slo.title}" for slo in GOOD_VERDICT.slos
     ]
-    assert others[0].setting == f"second_group.slos.{own[0].name}"
+    assert others[0].option == f"--set second_group.slos.{own[0].name}"
     assert [slo.value_text for slo in others] == [slo.value_text for slo in GOOD_VERDICT.slos]
     assert 'name="second_group.lost"' in junit_xml(joined)
 

@@ -12,6 +12,7 @@ from lagbench.core.keda.triggers.promql import (
     KNOWN_FORMS,
     gives_one_series,
     parse_lag_query,
+    parse_load_query,
     query_for_run,
 )
 from lagbench.core.keda.triggers.trigger_parameters import (
@@ -200,6 +201,8 @@ def _for_run(metadata: Mapping[str, str], sources: RunSources) -> Mapping[str, s
 
 def _sampled_lag(trigger: PrometheusTrigger, field: str) -> SampledLag:
     """Return the trigger as samples of lag; ``WrongInput`` for a query of something else."""
+    if (load := parse_load_query(trigger.query)) is not None:
+        return SampledLag(trigger.reading, load.backlog_seconds, load.rate_seconds)
     if not trigger.counts_lag:
         raise WrongInput(
             where="policy", field=f"{field}.query", value=trigger.query, allowed=KNOWN_FORMS

@@ -17,7 +17,8 @@ _OF_GROUP = ("consumergroup", "topic")
 
 KNOWN_FORMS = (
     f'sum({_BY_PARTITION[0]}{{consumergroup="…"}}), sum({_TOTALS[0]}{{consumergroup="…"}}), '
-    f"{_TOTALS[1]}, each also with a topic, with by (consumergroup, topic) or with or vector(0)"
+    f"{_TOTALS[1]}, each also with a topic, with by (consumergroup, topic) or with or vector(0); "
+    'or sum(rate(kafka_topic_partition_current_offset{topic="…"}[30s])) + LAG / 10, LAG one of them'
 )
 
 _STRING = r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\''
@@ -27,6 +28,12 @@ _BY = r"by\s*\(\s*(?:consumergroup|topic)(?:\s*,\s*(?:consumergroup|topic))*\s*,
 _QUERY = re.compile(
     rf"(?:(?P<sum>sum)\s*(?:{_BY}\s*)?\(\s*)?{_SELECTOR}\s*(?(sum)\)\s*(?:{_BY}\s*)?)"
     r"(?:or\s+vector\s*\(\s*0(?:\.0*)?\s*\)\s*)?"
+)
+_LOAD = re.compile(
+    r"\s*sum\s*\(\s*rate\s*\(\s*kafka_topic_partition_current_offset\s*"
+    rf"\{{(?P<matchers>(?:[^}}\"']|{_STRING})*)\}}\s*\[(?P<range>\d+)s\]\s*\)\s*\)\s*"
+    r"\+\s*(?P<lag>.+?)\s*/\s*(?P<seconds>\d+(?:\.\d+)?)\s*",
+    re.DOTALL,
 )
 _OF_A_RUN = re.compile(rf"(?P<label>\b(?:{'|'.join(_OF_GROUP)}))\s*=~?\s*(?:{_STRING})|{_STRING}")
 
@@ -56,6 +63,24 @@ def parse_lag_query(query: str) -> LagQuery | None:
     if "consumergroup" not in matchers:
         return None
     return LagQuery("kafka_exporter", matchers["consumergroup"], matchers.get("topic", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class LoadQuery:
+    """A query for the rate at which work must be done: what arrives, and the lag in some time."""
+
+    rate_seconds: int
+    backlog_seconds: float
+
+
+def parse_load_query(query: str) -> LoadQuery | None:
+    """Return the load that the query selects; None if it is not rate + lag / seconds."""
+    found = _LOAD.fullmatch(query)
+    if found is None or parse_lag_query(found["lag"]) is None:
+        return None
+    matchers, seconds = _equal_to(found["matchers"]), float(found["seconds"])
+    is_one = matchers is not None and matchers.keys() == {"topic"} and seconds > 0
+    return LoadQuery(int(found["range"]), seconds) if is_one else None
 
 
 def query_for_run(query: str, *, group: str, topic: str) -> str:

@@ -172,10 +172,15 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class SampledLag:
-    """A source that is a sample of the group's total lag, as the simulator plays it."""
+    """A source that is a sample of the group's total lag, as the simulator plays it.
+
+    The value is lag / ``backlog_seconds``, plus what arrives per second over ``rate_seconds``.
+    """
 
     reading: Callable[[float], tuple[float, bool]]
-    """Takes the lag of the newest sample; returns the metric and whether the trigger is active."""
+    """Takes the newest value; returns the metric and whether the trigger is active."""
+    backlog_seconds: float = 1.0
+    rate_seconds: int = 0  # 0: what arrives does not count
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import groupby, pairwise
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,7 @@ def observation_of(manifest: Mapping[str, Any]) -> Observation | None:
 
 STEP_SECONDS = 5.0
 """Consumers commit every five seconds by default, and rates of a single second are noise."""
+_MOST_STEPS = 5_000
 BUSY_SECONDS = 2.0
 SHORTEST_BUSY_SECONDS = 15.0
 
@@ -75,13 +77,15 @@ SHORTEST_BUSY_SECONDS = 15.0
 def observed_rates(lag: LagSeries, *, from_at: int, until_at: int) -> list[tuple[float, float]]:
     """Return the load as rows of (second after ``from_at``, messages per second).
 
-    The last row ends the load; its rate is 0. Rows are ``STEP_SECONDS`` apart. Where a partition is
-    unknown, its load between the neighbours is even. Where its log was cut, it took nothing.
+    The last row ends the load; its rate is 0. Rows are ``STEP_SECONDS`` apart, in a long
+    observation a multiple of that: a trace has a longest text. Where a partition is unknown, its
+    load between the neighbours is even. Where its log was cut, it took nothing.
     """
     if lag.at.size < 2:
         return []
     length = (until_at - from_at) / NANOSECONDS
-    seconds = [*np.arange(0.0, max(length - STEP_SECONDS / 2, STEP_SECONDS / 2), STEP_SECONDS)]
+    step = STEP_SECONDS * max(1, ceil(length / STEP_SECONDS / _MOST_STEPS))
+    seconds = [*np.arange(0.0, max(length - step / 2, step / 2), step)]
     edges = np.array([*seconds, length])
     instants = from_at + edges * NANOSECONDS
     taken = sum((_taken(lag, place, instants) for place in range(lag.partitions.size)), 0 * edges)
@@ -91,6 +95,13 @@ def observed_rates(lag: LagSeries, *, from_at: int, until_at: int) -> list[tuple
         for second, rate in zip(seconds, rates, strict=True)
     ]
     return [*rows, (round(length, 3), 0.0)]
+
+
+def observed_shares(lag: LagSeries) -> tuple[float, ...]:
+    """Return the share of each partition in what the log took; empty: it took nothing."""
+    ends = lag.at[[0, -1]].astype(np.float64)
+    taken = [float(_taken(lag, place, ends)[-1]) for place in range(lag.partitions.size)]
+    return tuple(one / sum(taken) for one in taken) if sum(taken) > 0 else ()
 
 
 def _taken(lag: LagSeries, place: int, instants: Reals) -> Reals:

@@ -1,0 +1,1 @@
+"""The advisor: which policy holds the SLO with the fewest pod-minutes."""

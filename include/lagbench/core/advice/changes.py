@@ -1,0 +1,210 @@
+"""Compare the pick with the present policy line by line, and simulate the effect of each line.
+
+The effect of a line is simulated, with the draws of the pick: the pick with that one line as it
+was. Lines that only work together show it so: each alone has little effect, or breaks the SLO.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lagbench.core.advice.candidates import rules_text
+from lagbench.core.advice.job import Job, Place, new_job
+from lagbench.core.advice.judge import Judge
+from lagbench.core.advice.model import Advice, Candidate, Change
+from lagbench.core.advice.question import Question
+from lagbench.core.advice.race import Evaluate
+from lagbench.core.hpa.hpa_sync import HpaSettings
+from lagbench.core.kubernetes_values import HPA_TOLERANCE
+from lagbench.core.policy.policy import Policy, check_fit
+from lagbench.errors import WrongInput
+
+_ABSENT = object()
+_MOST_DRAWS = 20
+_NO_EFFECT = 0.005
+"""Share of the SLO's limit, or of the pod-minutes, that the phrase calls no difference."""
+_WHY: Mapping[str, tuple[str, str, str]] = {
+    "lagThreshold": ("pods come at less lag", "fewer pods for the same lag", "lag of one pod"),
+    "activationLagThreshold": ("leaves zero sooner", "leaves zero later", "lag that ends zero"),
+    "minReplicaCount": ("pays for fewer pods without load", "pods are there before a spike", ""),
+    "maxReplicaCount": ("pays for fewer pods at the peak", "more pods at the peak", ""),
+    "scaleUp.stabilizationWindowSeconds": ("adds pods sooner", "short bursts add no pods", ""),
+    "scaleDown.stabilizationWindowSeconds": ("removes pods sooner", "keeps pods longer", ""),
+    "scaleUp.tolerance": ("adds pods for less", "adds pods for more", "when pods are added"),
+    "scaleDown.tolerance": ("removes pods for less", "keeps pods", "when pods are removed"),
+    "scaleUp.policies": ("", "", "how fast pods are added"),
+    "scaleUp.selectPolicy": ("", "", "how fast pods are added"),
+    "scaleDown.policies": ("", "", "how fast pods are removed"),
+    "scaleDown.selectPolicy": ("", "", "how fast pods are removed"),
+    "sustainSeconds": ("reacts to shorter bursts", "short bursts add no pods", "lag must persist"),
+    "triggers": ("", "", "another metric requests the pods"),
+}
+"""By the end of a field: why a lower value, a higher one, and one that has no order."""
+
+
+_DEFAULTS = {
+    "scaleUp.stabilizationWindowSeconds": 0,
+    "scaleDown.stabilizationWindowSeconds": HpaSettings().downscale_stabilization_seconds,
+    "scaleUp.tolerance": HPA_TOLERANCE,
+    "scaleDown.tolerance": HPA_TOLERANCE,
+}
+"""Of the HPA, where a policy does not write the field."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    path: tuple[str | int, ...]
+    before: Any
+    after: Any
+
+    @property
+    def field(self) -> str:
+        parts = [f"[{one}]" if isinstance(one, int) else f".{one}" for one in self.path]
+        return "".join(parts).removeprefix(".")
+
+    def text(self, value: Any) -> str | None:
+        """Return a value as it is shown; None: it is not written, and has no known default."""
+        if value is _ABSENT:
+            found = (f"{_DEFAULTS[end]:g} (default)" for end in _DEFAULTS if self._ends(end))
+            return next(found, None)
+        if self._ends("policies"):
+            return rules_text([(one["type"], one["value"], one["periodSeconds"]) for one in value])
+        return value if isinstance(value, str) else json.dumps(value)
+
+    def _ends(self, end: str) -> bool:
+        return f".{self.field}".endswith(f".{end}")
+
+    @property
+    def reason(self) -> str:
+        for end, (lower, higher, other) in _WHY.items():
+            if self._ends(end):
+                values = [
+                    _number(_DEFAULTS.get(end) if one is _ABSENT else one)
+                    for one in (self.before, self.after)
+                ]
+                before, after = values
+                if before is None or after is None or before == after:
+                    return other
+                return lower if after < before else higher
+        return ""
+
+
+def with_changes(question: Question, advice: Advice, evaluate: Evaluate) -> Advice:
+    """Return the advice with the lines that it changes; the same without a present policy."""
+    pick, present = advice.pick, advice.present
+    if pick is None or present is None or pick.manifest.get("kind") != present.manifest.get("kind"):
+        return advice
+    lines = list(_lines(present.manifest, pick.manifest, ()))
+    around, draws = question.environment, min(advice.seeds, _MOST_DRAWS)
+    places = [Place(one.name, one, around, question.code) for one in question.scenarios]
+    trials: dict[str, tuple[Policy, list[Job]]] = {}
+    refused: dict[str, str] = {}
+    for name, manifest in [("", pick.manifest), *((e.field, _without(pick, e)) for e in lines)]:
+        try:
+            Policy.load(manifest, where="advise")  # as KEDA admits it
+            policy = Policy.read(manifest, where="advise", kubernetes=question.version)
+            for scenario in question.scenarios:
+                check_fit(scenario, policy)
+        except WrongInput as error:
+            refused[name] = f"not alone: {error.field} must be {error.allowed}"
+            continue
+        version, wanted = question.version, range(draws)
+        jobs = [new_job(name, manifest, place, wanted, version) for place in places]
+        trials[name] = policy, jobs
+    found = {
+        one.key: one.rows for one in evaluate([job for _, js in trials.values() for job in js])
+    }
+    judge = Judge(question)
+    judged = {
+        name: pick.model_copy(
+            update={
+                "results": tuple(
+                    judge.result(found[job.key], place, policy.limits)
+                    for job, place in zip(jobs, places, strict=True)
+                )
+            }
+        )
+        for name, (policy, jobs) in trials.items()
+    }
+    changes = [_change(advice, one, judged, refused) for one in lines]
+    return advice.model_copy(update={"changes": tuple(changes)})
+
+
+def _change(
+    advice: Advice, line: _Line, judged: Mapping[str, Candidate], refused: Mapping[str, str]
+) -> Change:
+    without, whole = judged.get(line.field), judged[""]
+    holds = None if without is None else all(one.holds for one in without.results)
+    return Change(
+        field=line.field,
+        before=line.text(line.before),
+        after=line.text(line.after),
+        reason=line.reason,
+        slo_value=None if without is None else without.slo_value,
+        pod_minutes=None if without is None else without.pod_minutes,
+        holds=holds,
+        effect=refused[line.field] if without is None else _effect(advice, whole, without),
+    )
+
+
+def _effect(advice: Advice, whole: Candidate, without: Candidate) -> str:
+    """Say what the pick would be without the line."""
+    slo, parts = advice.slo, list[str]()
+    values = (without.slo_value, whole.slo_value)
+    if None in values or abs(values[0] - values[1]) > _NO_EFFECT * max(slo.limit, 1e-9):  # type: ignore[operator]
+        parts.append(f"{slo.slo.title} {slo.text(values[0])} instead of {slo.text(values[1])}")
+    if without.pod_minutes and whole.pod_minutes:
+        share = without.pod_minutes / whole.pod_minutes - 1
+        if abs(share) > _NO_EFFECT:
+            parts.append(f"{100 * abs(share):.1f} % {'more' if share > 0 else 'fewer'} pod-minutes")
+    if any(one.broken[name] for one in without.results for name in one.broken):
+        parts.append("breaks an SLO")
+    elif not all(one.holds for one in without.results):
+        parts.append("holds without the margin only")
+    return "without it: " + ", ".join(parts) if parts else "no effect in the simulation"
+
+
+def _lines(before: Any, after: Any, path: tuple[str | int, ...]) -> Iterator[_Line]:
+    """Yield the leaves that differ; a list is one, but triggers of the same types are not."""
+    if before == after:
+        return
+    if isinstance(after, Mapping) and before is _ABSENT:  # a whole block came
+        before = {}
+    if isinstance(before, Mapping) and after is _ABSENT:
+        after = {}
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for key in dict.fromkeys([*after, *before]):
+            yield from _lines(before.get(key, _ABSENT), after.get(key, _ABSENT), (*path, key))
+    elif path[-1:] == ("triggers",) and _types(before) == _types(after):
+        for number, (old, new) in enumerate(zip(before, after, strict=True)):
+            yield from _lines(old, new, (*path, number))
+    else:
+        yield _Line(path, before, after)
+
+
+def _types(triggers: Any) -> list[Any] | None:
+    return [one.get("type") for one in triggers] if isinstance(triggers, Sequence) else None
+
+
+def _without(pick: Candidate, line: _Line) -> dict[str, Any]:
+    """Return the pick's object with the line as it was."""
+    manifest = copy.deepcopy(pick.manifest)
+    at: Any = manifest
+    for part in line.path[:-1]:
+        at = at.setdefault(part, {}) if isinstance(part, str) else at[part]
+    if line.before is _ABSENT:
+        at.pop(line.path[-1], None)
+    else:
+        at[line.path[-1]] = copy.deepcopy(line.before)
+    return manifest
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,128 @@
+"""Read a question to the advisor, and reject those that it cannot or must not answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+
+import lagbench
+from lagbench.core.advice.model import AskedSlo
+from lagbench.core.hpa.controller_flags import KUBERNETES_VERSIONS
+from lagbench.core.policy.policy import Policy
+from lagbench.core.scenario.offered_load import load_spikes, offered_load
+from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.simulation.model_error import ModelError, error_of
+from lagbench.core.simulation.predicted_slos import SIMULATED_SLOS
+from lagbench.core.simulation.simulate import left_out
+from lagbench.core.simulation.simulated_world import SimulatedEnvironment
+from lagbench.errors import WrongInput
+
+LEAST_BUDGET = 8
+OF_SPIKES = ("reaction_seconds", "drain_seconds")
+"""SLOs that only a spike can break."""
+_CHANGES_THE_QUESTION = ("swap_policy", "grow_partitions")
+"""Actions that the simulator plays, and that leave no one policy or topic to advise on."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """``slos``: all must hold, the first is the front's axis; ``present``: the user's policy."""
+
+    scenarios: Sequence[Scenario]
+    slos: Sequence[AskedSlo]
+    present: Policy | None = None
+    rivals: Mapping[str, Policy] = field(default_factory=dict)
+    environment: SimulatedEnvironment = SimulatedEnvironment()  # noqa: RUF009 - frozen
+    min_replicas: int | None = None
+    max_replicas: int | None = None
+    kubernetes: str | None = None  # None: that of the present policy
+    budget: int = 10_000  # candidates
+    draws: tuple[int, ...] = (2, 5, 20, 60)  # of each stage, those before included
+    code: str = lagbench.__version__  # of the simulator, for the keys of the jobs
+    errors: Mapping[str, ModelError] | None = None  # None: those of the simulator
+
+    def error_of(self, slo: str) -> ModelError | None:
+        """Return how far real runs are from the simulated measure; None: it is not known."""
+        return error_of(slo) if self.errors is None else self.errors.get(slo)
+
+    @property
+    def version(self) -> str:
+        """The version of Kubernetes that the candidates are for."""
+        if self.kubernetes is not None:
+            return self.kubernetes
+        present = self.present
+        return KUBERNETES_VERSIONS[0] if present is None else present.limits.flags.version
+
+    @property
+    def partitions(self) -> int:
+        """The fewest partitions of the scenarios: more pods are of no use in one of them."""
+        return min(one.partitions for one in self.scenarios)
+
+    @property
+    def most_replicas(self) -> int:
+        """The ceiling of every candidate."""
+        return self.partitions if self.max_replicas is None else self.max_replicas
+
+
+def check_question(question: Question) -> None:
+    """Reject what cannot be meant.
+
+    :raises WrongInput: an SLO that no simulation judges, contradicting bounds, names that repeat.
+    """
+    for field_name, value, allowed in _problems(question):
+        raise WrongInput(where="advise", field=field_name, value=value, allowed=allowed)
+
+
+def _problems(question: Question) -> Iterator[tuple[str, object, str]]:
+    """Yield field, value and what is allowed."""
+    if not question.slos or not question.scenarios:
+        yield "SCENARIO" if question.slos else "--slo", "none", "at least one"
+    for slo in question.slos:
+        if slo.name not in SIMULATED_SLOS:
+            yield "--slo", slo.name, f"of {', '.join(SIMULATED_SLOS)}"
+        if not (slo.limit > 0 or (slo.name == "flips" and slo.limit == 0)):
+            yield "--slo", f"{slo.name}={slo.limit:g}", "a limit above 0"
+    names = [*(slo.name for slo in question.slos), *(one.name for one in question.scenarios)]
+    for name, count in Counter(names).items():
+        if count > 1:
+            yield "--slo" if name in SIMULATED_SLOS else "SCENARIO", name, "each name once"
+    yield from _problems_of_bounds(question)
+
+
+def _problems_of_bounds(question: Question) -> Iterator[tuple[str, object, str]]:
+    least, most, partitions = question.min_replicas, question.max_replicas, question.partitions
+    if most is not None and not 1 <= most <= partitions:
+        yield "--max", most, f"from 1 to {partitions}, the partitions"
+    if least is not None and not 0 <= least <= question.most_replicas:
+        what = "the partitions" if most is None else "--max"
+        yield "--min", least, f"from 0 to {question.most_replicas}, {what}"
+    if question.budget < LEAST_BUDGET:
+        yield "--candidates", question.budget, f"at least {LEAST_BUDGET}"
+    if question.version not in KUBERNETES_VERSIONS:
+        yield "--kubernetes", question.version, " or ".join(KUBERNETES_VERSIONS)
+
+
+def refusals(question: Question) -> Iterator[str]:
+    """Yield why the simulator cannot promise anything here, a sentence each."""
+    for scenario in question.scenarios:
+        parts = {*left_out(scenario)}
+        parts |= {one.kind for one in scenario.actions if one.kind in _CHANGES_THE_QUESTION}
+        if parts:
+            yield f"{scenario.name}: the simulator cannot promise {', '.join(sorted(parts))}"
+        if scenario.consumer.pod_rate_per_second is None:
+            yield f"{scenario.name}: the rate of a pod is not known (consumer.process_ms is 0)"
+    for slo in question.slos:
+        if slo.name in OF_SPIKES and not any(map(has_spike, question.scenarios)):
+            names = ", ".join(one.name for one in question.scenarios)
+            yield f"{names}: no spike, so there is no {slo.slo.title.lower()} to judge"
+        if question.error_of(slo.name) is None and slo.name != "flips":
+            yield f"no run has shown how far {slo.name} is from its simulation, so no margin"
+
+
+def has_spike(scenario: Scenario) -> bool:
+    """Return whether the load ever needs more pods than its base rate does."""
+    load, rate = offered_load(scenario.profile), scenario.consumer.pod_rate_per_second
+    pods = 1 if rate is None else max(1, ceil(load.base_rate / rate))
+    return bool(load_spikes(load, started_replicas=pods, pod_rate=rate))

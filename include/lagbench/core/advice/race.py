@@ -1,0 +1,175 @@
+"""Race the candidates: many with few draws, the better ones with more, all with the same draws.
+
+A draw is the same phases and start-up times for every candidate, so two of them are compared draw
+by draw. On one draw a candidate's *excess* is its share of pod-minutes above the cheapest that had
+no more of the SLO's measure: 0 on the front of that draw. Those with the least mean excess stay,
+and the cheapest that hold every SLO so far. A candidate goes when others beat it on the draws seen,
+when it is the twin of one that stays, or when it breaks an SLO by more than the margin with most
+draws; the best of these stay for the front's other side. The present policy, the rivals and the
+fixed numbers of pods are never dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from math import ceil, inf
+
+import numpy as np
+import numpy.typing as npt
+
+from lagbench.core.advice.candidates import Draft
+from lagbench.core.advice.job import Job, Outcome, Place, new_job
+from lagbench.core.advice.judge import Judge, Row, costs
+from lagbench.core.measures.model import Reals
+from lagbench.core.policy.policy import Policy
+from lagbench.core.policy.policy_limits import PolicyLimits
+
+Evaluate = Callable[[Sequence[Job]], Iterable[Outcome]]
+"""Runs jobs anywhere, in any order: an outcome has its job's key."""
+Flags = npt.NDArray[np.bool_]
+_DIVISORS = (8, 40, 200)
+"""Of the budget: what is left after the first stage, the second, the third."""
+_LEAST_LEFT = 12
+_FAILING_SHARE = 0.25
+"""Of those that stay, the most that break an SLO: the front has both sides of the limit."""
+_KEPT_FAMILIES = ("fixed", "present", "rival")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A candidate in the race, with a row for each draw by the place's name."""
+
+    draft: Draft
+    limits: PolicyLimits
+    rows: dict[str, list[Row]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Entries with the same draws: [entry, place x draw]; values of the first SLO."""
+
+    entries: Sequence[Entry]
+    costs: Reals
+    values: Reals
+    failing: Flags  # [entry]: by more than the margin, at a place with most draws
+    holding: Flags  # [entry]: with the margin, at each place with every draw
+
+    @property
+    def excess(self) -> Reals:
+        """Return each entry's mean excess over the draws; infinite: never a finite value."""
+        found = np.array(
+            [
+                excess_of(cost, value)
+                for cost, value in zip(self.costs.T, self.values.T, strict=True)
+            ]
+        ).T
+        return np.where(np.isinf(self.values).any(axis=1), inf, found.mean(axis=1))
+
+
+class Race:
+    """The stages over fixed places; ``simulations`` counts what was asked for."""
+
+    def __init__(self, judge: Judge, places: Sequence[Place], evaluate: Evaluate) -> None:
+        """Begin without any outcome."""
+        self._judge, self._places, self._evaluate = judge, places, evaluate
+        self.simulations = 0
+
+    def run(self, drafts: Sequence[Draft]) -> tuple[Table, Table]:
+        """Return the table of the first stage, and that of those left after the last one."""
+        question = self._judge.question
+        entries = [Entry(draft, self._limits(draft)) for draft in drafts]
+        first: Table | None = None
+        for number, draws in enumerate(question.draws):
+            self.extend(entries, self._places, draws)
+            table = self.table(entries, self._places)
+            first = first or table
+            if number == len(question.draws) - 1:
+                break
+            entries = survivors(table, left_after(number, question.budget))
+        assert first is not None  # noqa: S101 - there is at least one stage
+        return first, table
+
+    def extend(self, entries: Sequence[Entry], places: Sequence[Place], draws: int) -> None:
+        """Simulate the draws up to ``draws`` that an entry has not seen."""
+        version = self._judge.question.version
+        waiting: dict[str, tuple[Entry, str]] = {}
+        jobs = []
+        for entry in entries:
+            for place in places:
+                seen = len(entry.rows.setdefault(place.name, []))
+                if seen >= draws:
+                    continue
+                draft = entry.draft
+                job = new_job(draft.name, draft.manifest, place, range(seen, draws), version)
+                if job.key not in waiting:
+                    jobs.append(job)
+                waiting[job.key] = (entry, place.name)
+                self.simulations += draws - seen
+        for outcome in self._evaluate(jobs):
+            entry, name = waiting[outcome.key]
+            entry.rows[name].extend(outcome.rows)
+
+    def table(self, entries: Sequence[Entry], places: Sequence[Place]) -> Table:
+        """Return the entries' costs and values at all places."""
+        judge, slos = self._judge, self._judge.question.slos
+        limits = np.array([slo.limit + judge.margin(slo) for slo in slos])
+        rows_of_costs, rows_of_values, failing, holding = [], [], [], []
+        for entry in entries:
+            every = [judge.values(entry.rows[p.name], p, entry.limits) for p in places]
+            rows_of_costs.append(np.concatenate([costs(entry.rows[p.name]) for p in places]))
+            rows_of_values.append(np.concatenate([values[:, 0] for values in every]))
+            failing.append(any((v > limits).any(axis=1).mean() > 0.5 for v in every))
+            holding.append(all(map(judge.holds, every)))
+        spent, found = np.array(rows_of_costs), np.array(rows_of_values)
+        return Table(entries, spent, found, np.array(failing), np.array(holding))
+
+    def _limits(self, draft: Draft) -> PolicyLimits:
+        version = self._judge.question.version
+        return Policy.read(draft.manifest, where=draft.name, kubernetes=version).limits
+
+
+def left_after(stage: int, budget: int) -> int:
+    """Return how many candidates stay after a stage, besides those that are never dropped."""
+    return max(_LEAST_LEFT, ceil(budget / _DIVISORS[min(stage, len(_DIVISORS) - 1)]))
+
+
+def excess_of(cost: Reals, value: Reals) -> Reals:
+    """Return the share of cost above the cheapest entry with no higher value, on one draw."""
+    order = np.lexsort((cost, value))
+    cheapest = np.minimum.accumulate(cost[order])
+    found = np.empty(len(cost))
+    found[order] = cost[order] / np.maximum(cheapest, 1e-9) - 1.0
+    return found
+
+
+def survivors(table: Table, count: int) -> list[Entry]:
+    """Return those that stay, in the order of the table: ``count``, and those never dropped.
+
+    Half of the seats go to the cheapest that hold so far, the others to the least excess.
+    """
+    excess, mean_cost = table.excess, table.costs.mean(axis=1)
+    chosen = {at for at, entry in enumerate(table.entries) if entry.draft.family in _KEPT_FAMILIES}
+    twins = {_point(table, at) for at in chosen}
+
+    def seat(order: Reals, most: int, may: Flags) -> None:
+        for at in np.argsort(order, kind="stable").tolist():
+            point = _point(table, at)
+            if not most:
+                return
+            if may[at] and order[at] < inf and at not in chosen and point not in twins:
+                chosen.add(at)
+                twins.add(point)
+                most -= 1
+
+    before = len(chosen)
+    seat(mean_cost, count // 2, table.holding)
+    seat(excess, int(count * _FAILING_SHARE), table.failing)
+    seat(excess, count - (len(chosen) - before), ~table.failing)
+    return [table.entries[at] for at in sorted(chosen)]
+
+
+def _point(table: Table, at: int) -> bytes:
+    """Return what two candidates have in common that no draw distinguishes."""
+    point: bytes = table.costs[at].tobytes() + table.values[at].tobytes()
+    return point

@@ -1,0 +1,298 @@
+"""Answer a question: bounds, race, front, robustness, and the pick with its reasons."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from lagbench.core.advice.bounds import bounds_of
+from lagbench.core.advice.candidates import Draft, Space
+from lagbench.core.advice.front import front_of, importance_of, knee_of
+from lagbench.core.advice.job import Place
+from lagbench.core.advice.judge import Judge
+from lagbench.core.advice.model import (
+    Advice,
+    Candidate,
+    Dropped,
+    Family,
+    Margin,
+    RobustRow,
+    Searched,
+)
+from lagbench.core.advice.question import Question, check_question, refusals
+from lagbench.core.advice.race import Entry, Evaluate, Race, Table, left_after
+from lagbench.core.advice.robust import DRAWS, judge_again, regrets
+from lagbench.core.policy.policy import Policy, check_fit
+from lagbench.core.policy.review.policy_review import review_policy
+from lagbench.core.simulation.simulate import left_out
+from lagbench.errors import WrongInput
+
+_FINALISTS = 10
+_VARIANTS = 11  # of ``robust``, at most
+_PRICE = 0.2
+"""Regret above the least one up to which more reserve is looked for."""
+_NEAR = 0.02
+"""Smaller differences of regret do not count: the plainer policy is advised."""
+_PLAINNESS = ("present", "fixed", "lag", "rival", "cron", "backlog-slo", "lag-scaler")
+"""The present policy first: a change that saves nothing is none to advise."""
+_NEEDS = {
+    "lag-scaler": "it needs the lag scaler beside KEDA (docs/lag-scaler.md)",
+    "backlog-slo": "it needs a Prometheus with kafka_exporter's metrics",
+    "cron": "it needs a load that comes at these hours; the hours count from the stream's start",
+}
+
+
+def bounds_only(question: Question) -> Advice:
+    """Return what can be said without a search, in under a second.
+
+    The outcome is ``advice`` without a pick while a search may find one.
+
+    :raises WrongInput: the question contradicts itself.
+    """
+    check_question(question)
+    scenarios = tuple(one.name for one in question.scenarios)
+    first, *also = question.slos
+    refused = tuple(refusals(question))
+    common: dict[str, Any] = {
+        "slo": first,
+        "also": tuple(also),
+        "scenarios": scenarios,
+        "seeds": question.draws[-1],
+        "kubernetes": question.kubernetes,
+        "left_out": tuple(sorted({part for one in question.scenarios for part in left_out(one)})),
+    }
+    if refused:
+        return Advice(outcome="not_enough_data", reasons=refused, bounds=(), **common)
+    space = Space(question)
+    every_pod = space.fixed(question.most_replicas)
+    if space.cron_windows:  # which pod shares the hottest partition is not known
+        common["left_out"] = (f"cron with fewer pods than the hottest needs, {space.cron_pods[0]}",)
+    bounds = bounds_of(question, _places(question), every_pod.manifest)
+    broken = tuple(f"{one.scenario}: {one.text}" for one in bounds if one.is_broken)
+    outcome = "no_policy" if broken else "advice"
+    return Advice(outcome=outcome, reasons=broken, bounds=tuple(bounds), **common)
+
+
+def search(question: Question, evaluate: Evaluate) -> Advice:
+    """Return the advice; deterministic, wherever the jobs run.
+
+    :raises WrongInput: the question contradicts itself.
+    """
+    begun = bounds_only(question)
+    if begun.outcome != "advice":
+        return begun
+    judge, places = Judge(question), list(_places(question).values())
+    race = Race(judge, places, evaluate)
+    given, unfit = _given(question)
+    drafts = [*given, *Space(question).drafts()]
+    first, last = race.run(drafts)
+    holds = {
+        entry.draft.name: bool(holding)
+        for entry, holding in zip(last.entries, last.holding, strict=True)
+    }
+    regret = regrets(last, _eligible(question, last))
+    found = {
+        entry.draft.name: _candidate(judge, entry, places, holds, regret) for entry in last.entries
+    }
+    searched = list(found.values())
+    front = front_of(one for one in searched if one.family not in ("present", "rival"))
+    answer = begun.model_copy(
+        update={
+            "front": front,
+            "knee": knee_of(front),
+            "present": next((one for one in found.values() if one.family == "present"), None),
+            "rivals": tuple(one for one in found.values() if one.family == "rival"),
+            "importance": importance_of(first),
+            "dropped": tuple(unfit),
+        }
+    )
+    finalists = _finalists(searched, last)
+    rows: list[RobustRow] = []
+    limits: list[str] = []
+    fallen: list[Dropped] = []
+    if finalists:
+        rows, fallen, limits = judge_again(race, judge, places, finalists)
+    answer = answer.model_copy(
+        update={
+            "robust": tuple(rows),
+            "searched": Searched(candidates=len(drafts), simulations=race.simulations),
+        }
+    )
+    if not finalists:
+        reasons = tuple(_why_none(question, judge, searched))
+        return answer.model_copy(update={"outcome": "no_policy", "reasons": reasons})
+    names = {entry.draft.name for entry in finalists} - {one.candidate for one in fallen}
+    if not names:  # each falls over somewhere
+        failed = Counter(row.candidate for row in rows if not row.holds)
+        least = min(failed.values())
+        names = {entry.draft.name for entry in finalists if failed[entry.draft.name] == least}
+    ranked = _ranked([found[name] for name in names])
+    pick, out = ranked[0], {one.candidate for one in fallen}
+    able = [one for one in searched if one.regret is not None and one.name not in out]
+    limits += [
+        f"{one.candidate} itself {one.reason}" for one in fallen if one.candidate == pick.name
+    ]
+    fallen = [one for one in fallen if one.candidate not in names]
+    return answer.model_copy(
+        update={
+            "pick": pick,
+            "runner_up": _runner_up(pick, [*ranked[1:], *_ranked(able)]),
+            "dropped": (*unfit, *fallen),
+            "margin": _margin(judge, question, pick),
+            "reasons": tuple(_reasons(pick, searched, limits)),
+        }
+    )
+
+
+def expected_simulations(question: Question) -> int:
+    """Return about how many draws a search simulates, for those who wait for it."""
+    left, seen, found = question.budget, 0, 0
+    for stage, draws in enumerate(question.draws):
+        found += left * (draws - seen)
+        left, seen = left_after(stage, question.budget), draws
+    return (found + _FINALISTS * _VARIANTS * DRAWS) * len(question.scenarios)
+
+
+def _places(question: Question) -> dict[str, Place]:
+    around = question.environment
+    return {one.name: Place(one.name, one, around, question.code) for one in question.scenarios}
+
+
+def _given(question: Question) -> tuple[list[Draft], list[Dropped]]:
+    """Return the present policy and the rivals that fit each scenario, and why others do not."""
+    given: list[tuple[str, Family, Policy]] = []
+    if question.present is not None:
+        given.append(("present", "present", question.present))
+    given += [(name, "rival", policy) for name, policy in question.rivals.items()]
+    drafts, unfit = list[Draft](), list[Dropped]()
+    for name, family, policy in given:
+        try:
+            for scenario in question.scenarios:
+                check_fit(scenario, policy)
+        except WrongInput as error:
+            unfit.append(Dropped(candidate=name, reason=f"does not fit: {error}"))
+            continue
+        drafts.append(Draft(name, family, policy.manifest))
+    return drafts, unfit
+
+
+def _candidate(
+    judge: Judge,
+    entry: Entry,
+    places: Sequence[Place],
+    holds: Mapping[str, bool],
+    regret: Mapping[str, float],
+) -> Candidate:
+    draft = entry.draft
+    return Candidate(
+        name=draft.name,
+        family=draft.family,
+        knobs=dict(draft.knobs),
+        manifest=dict(draft.manifest),
+        results=tuple(judge.result(entry.rows[one.name], one, entry.limits) for one in places),
+        holds=holds[draft.name],
+        regret=regret.get(draft.name),
+    )
+
+
+def _eligible(question: Question, table: Table) -> dict[str, bool]:
+    """Return which candidates hold and may be advised: ``policy check`` finds no error in them.
+
+    A cron's hours are those of this load, so it is advised only to one who has such hours.
+    """
+    may_cron = question.present is not None and any(
+        one.type == "cron" for one in question.present.limits.of_triggers
+    )
+    return {
+        entry.draft.name: bool(holds)
+        and (entry.draft.family != "cron" or may_cron)
+        and review_policy(entry.draft.manifest, where=entry.draft.name).can_run
+        for entry, holds in zip(table.entries, table.holding, strict=True)
+    }
+
+
+def _finalists(searched: Sequence[Candidate], table: Table) -> list[Entry]:
+    """Return the best: the cheapest, and those with the most reserve for little more."""
+    least = min((one.regret for one in searched if one.regret is not None), default=0.0)
+    able = [one for one in searched if one.regret is not None and one.regret <= least + _PRICE]
+    names = [one.name for one in _ranked(able)[: _FINALISTS // 2]]
+    by_reserve = sorted(able, key=lambda one: (one.slo_value or 0.0, one.name))
+    names += [one.name for one in by_reserve if one.name not in names]
+    best = set(names[:_FINALISTS])
+    return [entry for entry in table.entries if entry.draft.name in best]
+
+
+def _ranked(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return them by regret in steps that matter, then the plainer, fewer flips, less lag."""
+
+    def rank(one: Candidate) -> tuple[Any, ...]:
+        regret, value = one.regret or 0.0, one.slo_value
+        step, plain = int(regret / _NEAR), _PLAINNESS.index(one.family)
+        return step, plain, one.flips or 0, regret, value or 0.0, one.name
+
+    return sorted(candidates, key=rank)
+
+
+def _runner_up(pick: Candidate, others: Sequence[Candidate]) -> Candidate | None:
+    """Return the best that is another policy, not the same one with a neighbouring window."""
+    decisive = ("lagThreshold", "minReplicaCount", "backlogSeconds", "sustainSeconds")
+    others = [one for one in others if one.name != pick.name]
+    for one in others:
+        if one.family != pick.family or any(
+            one.knobs.get(name) != pick.knobs.get(name) for name in decisive
+        ):
+            return one
+    return next(iter(others), None)
+
+
+def _margin(judge: Judge, question: Question, pick: Candidate) -> Margin:
+    slo = question.slos[0]
+    error = question.error_of(slo.name)
+    if error is None:
+        text = "no residuals are known: as simulated"
+        return Margin(slo=slo.name, value=None, text=text, runs=0)
+    added = judge.margin(slo)
+    shown = [f"{slo.text(one.real_range[1])}" for one in pick.results if one.real_range]
+    text = (
+        f"{error.runs} runs: a real one is up to {slo.text(added)} above the simulation of it in "
+        f"95 of 100; the pick stays below {' and '.join(shown)}"
+    )
+    return Margin(slo=slo.name, value=added, text=text, runs=error.runs)
+
+
+def _reasons(
+    pick: Candidate, searched: Sequence[Candidate], limits: Sequence[str]
+) -> Iterator[str]:
+    """Yield the conditions of the advice; that it is cheaper, its numbers say."""
+    cost = pick.pod_minutes
+    if pick.family in _NEEDS:
+        yield _NEEDS[pick.family]
+    if pick.flips:
+        yield f"its replicas flip {pick.flips:g} times: --slo flips=0 requests a calm policy"
+    crons = [one for one in searched if one.family == "cron" and one.holds]
+    best = min(crons, key=lambda one: one.pod_minutes or 0.0, default=None)
+    if best is not None and cost and best.pod_minutes and best.pod_minutes < cost * (1 - _NEAR):
+        yield (
+            f"{best.name} would need {1 - best.pod_minutes / cost:.0%} fewer pod-minutes, if the "
+            "load came at the same time each day"
+        )
+    yield from limits
+
+
+def _why_none(question: Question, judge: Judge, searched: Sequence[Candidate]) -> Iterator[str]:
+    """Say how near the candidates come to each limit."""
+    count = len(searched)
+    yield f"none of the {count} candidates that were simulated longest can be advised"
+    if cron := next((one.name for one in searched if one.holds and one.family == "cron"), None):
+        yield f"{cron} would hold every SLO if the load came at the same time each day"
+    for slo in question.slos:
+        tops = []
+        for one in searched:
+            found = [result.measures[slo.name] for result in one.results]
+            known = [of.high for of in found if of.high is not None and not of.missing]
+            if len(known) == len(found):
+                tops.append(max(known))
+        near = slo.text(min(tops, default=None))
+        margin = slo.text(judge.margin(slo))
+        yield f"{slo.slo.title}: {near} at best, {slo.slo.threshold}, margin {margin}"

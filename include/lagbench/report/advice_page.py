@@ -1,0 +1,226 @@
+"""Render an advice into one self-contained page: the front, what decides, and what holds where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log10
+from typing import Any
+
+from markupsafe import Markup
+
+from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.advice.model import Advice, Candidate
+from lagbench.core.measures.measures import NAMED
+from lagbench.report.page import asset, content_security_policy, environment
+from lagbench.results.advice_files import (
+    AdviceFolder,
+    again,
+    headline,
+    named,
+    numbers,
+    short_field,
+    worst,
+)
+
+_WIDTH, _HEIGHT = 1080, 430
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 24, 22, 44
+_LOG_FROM = 4.0
+"""Highest by lowest value from which an axis is logarithmic."""
+_STEPS, _FINE_STEPS = (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7)
+"""Of a decade of a logarithmic axis; the fine ones where it shows less than one and a half."""
+_LABEL_HEIGHT, _LETTER_WIDTH = 17, 7.4
+_PLACES = (0, -1.5, 1.5, -2.5, 2.5, -3.5, 3.5, -4.5, 4.5)
+"""Heights of a label above or below its point, the nearest first."""
+_START = """lagbench.theme.follow();
+lagbench.theme.button(document.getElementById("theme"));"""
+_BADGES = {
+    "advice": ("advice", "pass"),
+    "no_policy": ("no policy", "fail"),
+    "not_enough_data": ("not enough data", "undetermined"),
+}
+
+
+def write_advice(
+    folder: AdviceFolder, advice: Advice, *, present: bytes | None, command: str
+) -> None:
+    """Write every file of an advice, and its page.
+
+    :param present: the file of the present policy, if there is one.
+    :param command: asks the same again.
+    """
+    folder.write(advice, present=present, command=command)
+    RunFolder(folder.path).write_text(folder.page, render(folder, advice, command))
+
+
+def render(folder: AdviceFolder, advice: Advice, command: str) -> str:
+    """Return the page's HTML."""
+    script = "\n".join(
+        [*(asset(f"scripts/{one}.js").strip() for one in ("theme", "tables")), _START]
+    )
+    names = ("theme", "page", "charts", "advice", "print")
+    style = "\n".join(asset(f"styles/{one}.css").strip() for one in names)
+    shown = _shown(advice)
+    return (
+        environment()
+        .get_template("advice.html.j2")
+        .render(
+            a=advice,
+            badge=_BADGES[advice.outcome],
+            headline=headline(advice),
+            shown=[(title, one, numbers(advice, one)) for title, one in shown],
+            chart=_chart(advice) if advice.front else None,
+            robust=_robust(advice),
+            named=NAMED,
+            short_field=short_field,
+            difference=folder.difference.read_text() if folder.difference.exists() else "",
+            policy=folder.policy.read_text() if folder.policy.exists() else "",
+            command=command,
+            prove=again(command, "--prove"),
+            script=Markup(script),  # noqa: S704 - ours
+            style=Markup(style),  # noqa: S704 - ours
+            content_security_policy=content_security_policy([script], [style]),
+        )
+    )
+
+
+def _shown(advice: Advice) -> list[tuple[str, Candidate]]:
+    """Return the named policies, then the others of the front that hold, by regret."""
+    first = list(named(advice))
+    known = {one.name for _, one in first}
+    rest = [one for one in advice.front if one.name not in known and one.holds]
+    rest.sort(key=lambda one: (one.regret is None, one.regret or 0.0))
+    return [*first, *(("knee" if one.name == advice.knee else "front", one) for one in rest)]
+
+
+def _robust(advice: Advice) -> dict[str, Any] | None:
+    """Return the table of variants: candidates as columns, the pick first."""
+    if not advice.robust:
+        return None
+    first = advice.pick.name if advice.pick else ""
+    names = sorted({row.candidate for row in advice.robust}, key=lambda one: (one != first, one))
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in advice.robust:
+        rows.setdefault((row.scenario, row.variant), {})[row.candidate] = row
+    return {"names": names, "rows": rows}
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """One axis: values to pixels; logarithmic where the values are of several magnitudes."""
+
+    low: float
+    high: float
+    first: float  # pixel of ``low``
+    last: float
+    is_log: bool
+
+    @classmethod
+    def of(cls, values: Sequence[float], first: float, last: float) -> _Axis:
+        least, most = min(values), max(values)
+        if least > 0 and most / least > _LOG_FROM:
+            return cls(least / 1.2, most * 1.2, first, last, is_log=True)
+        room = 0.08 * (most - least) or max(1.0, 0.1 * most)
+        return cls(max(0.0, least - room), most + room, first, last, is_log=False)
+
+    def at(self, value: float) -> float:
+        """Return the pixel of a value; one below a logarithmic axis is on its edge."""
+        low, high = self.low, self.high
+        if self.is_log:
+            value, low, high = (log10(max(one, self.low)) for one in (value, low, high))
+        share = min(max((value - low) / (high - low), 0.0), 1.0)
+        return round(self.first + share * (self.last - self.first), 1)
+
+    @property
+    def ticks(self) -> Iterator[tuple[float, str]]:
+        """Yield pixel and text of round values."""
+        if self.is_log:
+            exponents = range(floor(log10(self.low)), ceil(log10(self.high)) + 1)
+            steps = _STEPS if self.high / self.low > 30 else _FINE_STEPS
+            values = [step * 10.0**one for one in exponents for step in steps]
+        else:
+            rough = (self.high - self.low) / 6
+            power = 10.0 ** floor(log10(rough))
+            step = power * next(one for one in (1, 2, 5, 10) if one * power >= rough)
+            values = [step * one for one in range(ceil(self.low / step), ceil(self.high / step))]
+        for value in values:
+            if self.low <= value <= self.high:
+                yield self.at(value), f"{value:,.10g}"
+
+
+def _chart(advice: Advice) -> dict[str, Any]:
+    """Return the places of the chart of pod-minutes against the SLO's measure."""
+    roles: dict[str, str] = {}
+    drawn: dict[str, Candidate] = {one.name: one for one in advice.front}
+    for title, one in named(advice):
+        roles.setdefault(one.name, title)
+        drawn[one.name] = one
+    known = [
+        (one.pod_minutes, one.slo_value, one)
+        for one in drawn.values()
+        if one.pod_minutes is not None and one.slo_value is not None
+    ]
+    limit = advice.slo.limit
+    x = _Axis.of([cost for cost, _, _ in known], _LEFT, _WIDTH - _RIGHT)
+    y = _Axis.of([limit, *(value for _, value, _ in known)], _HEIGHT - _BOTTOM, _TOP)
+    points = []
+    for cost, value, one in sorted(known, key=lambda row: row[2].name in roles):
+        role = roles.get(one.name, "knee" if one.name == advice.knee else "")
+        slo, between, minutes, flips = numbers(advice, one)
+        real = worst(one).real_range if role else None
+        points.append(
+            {
+                "x": x.at(cost),
+                "y": y.at(value),
+                "r": 4 + min(one.flips or 0.0, 6.0),
+                "role": role,
+                "kind": role.split()[0].rstrip(",") if role else "front",
+                "label": "present policy" if one.family == "present" else f"{role} {one.name}",
+                "holds": one.holds,
+                "low": None if real is None else y.at(real[0]),
+                "high": None if real is None else y.at(real[1]),
+                "text": f"{one.name}: {slo} ({between}), {minutes} pod-minutes, {flips} flips",
+            }
+        )
+    line = [(x.at(one.pod_minutes), y.at(one.slo_value)) for one in advice.front]  # type: ignore[arg-type]
+    steps = [f"M{line[0][0]},{line[0][1]}", *(f"H{a}V{b}" for a, b in line[1:])]
+    return {
+        "width": _WIDTH,
+        "height": _HEIGHT,
+        "left": _LEFT,
+        "right": _WIDTH - _RIGHT,
+        "top": _TOP,
+        "bottom": _HEIGHT - _BOTTOM,
+        "limit": y.at(limit),
+        "x": list(x.ticks),
+        "y": list(y.ticks),
+        "points": points,
+        "labels": list(_labels(points)),
+        "line": "".join(steps),
+    }
+
+
+def _labels(points: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the place of each label near its point, on no other label or point if there is room."""
+    taken = [(one["x"] - one["r"], one["x"] + one["r"], one["y"], one["r"]) for one in points]
+    half = _LABEL_HEIGHT / 2
+    for one in sorted((one for one in points if one["role"]), key=lambda point: point["y"]):
+        width, reach = _LETTER_WIDTH * len(one["label"]), one["r"] + 6
+        for step in _PLACES:
+            at = one["y"] + step * _LABEL_HEIGHT
+            if not _TOP + half < at < _HEIGHT - _BOTTOM - half:
+                continue
+            sides = [(one["x"] + reach, "start"), (one["x"] - reach, "end")]
+            for near, anchor in sides:
+                begin = near if anchor == "start" else near - width
+                is_inside = begin > _LEFT and begin + width < _WIDTH - _RIGHT
+                if is_inside and not any(
+                    a < begin + width and begin < b and abs(at - y) < half + r
+                    for a, b, y, r in taken
+                ):
+                    break
+            else:
+                continue
+            break
+        taken.append((begin, begin + width, at, half))
+        yield {**one, "label_x": near, "label_y": at, "anchor": anchor, "far": step != 0}

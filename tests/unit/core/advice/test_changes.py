@@ -1,0 +1,68 @@
+"""The lines that a pick changes, and what each of them does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+
+from tests.fakes.advices import advice, candidate
+
+from lagbench.catalog.catalog import load_policy, load_scenario
+from lagbench.core.advice.changes import with_changes
+from lagbench.core.advice.job import KEPT, Job, Outcome
+from lagbench.core.advice.model import AskedSlo
+from lagbench.core.advice.question import Question
+
+SLO = AskedSlo(name="time_lag_p99_seconds", limit=30.0)
+PATH = "spec.advanced.horizontalPodAutoscalerConfig.behavior."
+
+
+def outcome(job: Job) -> Outcome:
+    """Return a cost and a time lag that follow two fields of the policy."""
+    spec = job.manifest["spec"]
+    values = dict.fromkeys(KEPT, 0.0)
+    values["pod_minutes_in_all"] = 10.0 * spec["minReplicaCount"]
+    values["time_lag_p99_seconds"] = int(spec["triggers"][0]["metadata"]["lagThreshold"]) / 50
+    return Outcome(job.key, (tuple(values.values()),) * job.draws)
+
+
+def test_each_line_is_taken_back_alone() -> None:
+    """By simulations of the pick without it; of one that cannot stand alone it says why."""
+    present, pick = candidate("present", "lag-quick"), candidate("lag-1", "lag-quick")
+    before, after = deepcopy(present.manifest), deepcopy(pick.manifest)
+    before["spec"]["triggers"][0]["metadata"]["lagThreshold"] = "2000"
+    before["spec"]["maxReplicaCount"] = 1
+    after["spec"] |= {"minReplicaCount": 3}
+    del after["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]["scaleDown"]
+    asked = advice(
+        slo=SLO,
+        pick=pick.model_copy(update={"manifest": after}),
+        present=present.model_copy(update={"manifest": before}),
+    )
+    question = Question([load_scenario("quick_spike")], [SLO], load_policy("lag-quick"))
+    jobs: list[Job] = []
+
+    def evaluate(given: Sequence[Job]) -> list[Outcome]:
+        jobs.extend(given)
+        return [outcome(job) for job in given]
+
+    found = {one.field: one for one in with_changes(question, asked, evaluate).changes}
+
+    floor = found["spec.minReplicaCount"]
+    assert (floor.before, floor.after, floor.pod_minutes, floor.holds) == ("2", "3", 20.0, True)
+    lag = found["spec.triggers[0].metadata.lagThreshold"]
+    assert (lag.before, lag.slo_value, lag.holds) == ("2000", 40.0, False)
+    assert "40.0 s instead of 10.0 s" in lag.effect
+    window = found[f"{PATH}scaleDown.stabilizationWindowSeconds"]
+    assert (window.before, window.after) == ("20", "300 (default)")
+    refused = found["spec.maxReplicaCount"]
+    assert (refused.pod_minutes, refused.holds) == (None, None)
+    assert refused.effect.startswith("not alone: ")
+    assert len(jobs) == len(found)  # the pick, and each line but the refused one
+
+
+def test_without_a_present_policy_nothing_changes() -> None:
+    """There is nothing to compare with, so nothing is simulated."""
+    question = Question([load_scenario("quick_spike")], [SLO])
+
+    assert with_changes(question, advice(slo=SLO, present=None), lambda _: []).changes == ()

@@ -1,0 +1,92 @@
+"""The proof of an advice: which policies are rehearsed, and what their runs showed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fakes.advices import advice, candidate, measure
+
+from lagbench.core.advice.proof import held_by
+from lagbench.core.policy.stream_windows import WINDOWS_ANNOTATION
+from lagbench.core.simulation.simulation_measures import Spread
+from lagbench.results.advice_files import proof_rows
+from lagbench.results.executions import read_progress, start_execution
+from lagbench.results.proof import Proof, _at_scale
+
+
+@pytest.fixture
+def proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Proof:
+    """Return a proof of two pairs whose execution has started."""
+    monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path))
+    made = proof_of()
+    start_execution(made.experiment, target="embedded", started_by="dag", now=1, at=made.folder)
+    return made
+
+
+def proof_of(**changed: Any) -> Proof:
+    """Return a proof of an advice."""
+    told = advice(**changed)
+    return Proof.of(told, "quick_spike", "quick_spike", overrides={}, pairs=2, seconds=60)
+
+
+def test_each_policy_has_its_runs_beside_what_was_predicted(proof: Proof) -> None:
+    """The runner-up is the present policy and is not rehearsed twice; a missing run stays so."""
+    planned = read_progress(proof.folder).schedule.runs
+    assert [cell.name for cell in proof.experiment.cells] == ["present", "pick"]
+    assert len(planned) == 4
+    for run in planned:
+        if (run.cell, run.pair) != ("pick", 2):
+            reaction, status = (25.0, "fail") if run.cell == "present" else (16.5, "pass")
+            measure(proof.folder, run, reaction, status)
+
+    present, pick = proof.read()
+
+    assert (present.verdict, len(present.runs), present.planned) == ("fail", 2, 2)
+    assert (pick.verdict, len(pick.runs), pick.candidate) == ("undetermined", 1, "lag 12")
+    residuals = {row.name: row for row in pick.runs[0].measures}
+    assert residuals["reaction_seconds"].residual == 1.5
+    assert residuals["pod_minutes"].measured is not None
+    assert set(residuals) == {"reaction_seconds", "pod_minutes"}
+    assert pick.runs[0].verdict == "pass"  # whatever else the run was judged by
+    shown = list(proof_rows(proof.advice.model_copy(update={"proof": (present, pick)})))
+    assert [row[1] for row in shown] == ["fail", "", "undetermined", ""]
+    assert [row[-1] for row in shown if row[2].startswith("Scale-out")] == ["+10.0, +10.0", "+1.5"]
+
+
+def test_the_same_advice_goes_on_in_its_folder_and_another_has_its_own(proof: Proof) -> None:
+    """A search that finds the same policies again does not rehearse them again."""
+    assert proof_of().folder == proof.folder
+    cron = candidate("cron", "cron-prewarm-plus-lag")
+    cron.manifest["metadata"]["annotations"] = {WINDOWS_ANNOTATION: "60-180"}
+    other = proof_of(pick=cron)
+    assert other.folder != proof.folder
+    assert (proof.experiment.phase, other.experiment.phase) == ("fixed", "free")  # of cron windows
+    assert proof.cells["pick"].scenario.slos.reaction_seconds == 20.0
+    alone = proof_of(present=None, runner_up=None)
+    assert alone.experiment.kind == "identity"
+
+
+@pytest.mark.parametrize(
+    ("statuses", "planned", "held"),
+    [
+        (["pass", "pass"], 2, "pass"),
+        (["pass"], 2, "undetermined"),
+        ([], 0, "undetermined"),
+        (["pass", "undetermined"], 2, "undetermined"),
+        (["undetermined", "fail"], 2, "fail"),
+        (["warn", "pass"], 2, "fail"),  # the scenario's own limit may only warn
+    ],
+)
+def test_one_that_failed_decides(statuses: list[str], planned: int, held: str) -> None:
+    """A missing run is never a pass."""
+    assert held_by(statuses, planned=planned) == held
+
+
+def test_messages_are_predicted_at_the_scale_of_the_rehearsals() -> None:
+    """Seconds and pods stay as they are."""
+    lag, wait = Spread(100.0, 80.0, 120.0, 1), Spread(9.0, 8.0, 10.0)
+    scaled = _at_scale({"peak_lag_records": lag, "drain_seconds": wait}, 0.5)
+
+    assert scaled == {"peak_lag_records": Spread(50.0, 40.0, 60.0, 1), "drain_seconds": wait}
