@@ -153,7 +153,8 @@ def _chart(advice: Advice) -> dict[str, Any]:
     roles: dict[str, str] = {}
     drawn: dict[str, Candidate] = {one.name: one for one in advice.front}
     for title, one in named(advice):
-        roles.setdefault(one.name, title)
+        if roles.get(one.name) != "pick":  # the present policy may be the runner-up
+            roles[one.name] = title
         drawn[one.name] = one
     known = [
         (one.pod_minutes, one.worst_value, one)
@@ -179,7 +180,8 @@ def _chart(advice: Advice) -> dict[str, Any]:
                 "holds": one.holds,
                 "low": None if real is None else y.at(real[0]),
                 "high": None if real is None else y.at(real[1]),
-                "text": f"{one.name}: median {slo}, real {between}, {minutes} pod-minutes, {flips} flips",
+                "text": f"{one.name}: median {slo} (real runs {between}), "
+                f"{minutes} pod-minutes, {flips} flips",
             }
         )
     line = [(x.at(one.pod_minutes), y.at(one.worst_value)) for one in advice.front]  # type: ignore[arg-type]
