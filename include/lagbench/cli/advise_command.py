@@ -330,7 +330,8 @@ def _print_answer(
     if advice.proof:
         heads = advice_files.PROOF_HEADS
         console.table(heads, list(advice_files.proof_rows(advice)), right=heads[3:])
-    console.facts("", _facts(question, advice, files))
+    console.facts("", _facts(question, advice))
+    console.say(f"page: {files.page}")  # a table would cut it
     if pick is not None:
         first, more = question.scenarios[0].name, proof_text(advice)
         shown = shlex.quote(str(files.policy))
@@ -342,7 +343,7 @@ def _print_answer(
             console.say(f"  {step}")
 
 
-def _facts(question: Question, advice: Advice, files: AdviceFolder) -> Iterator[tuple[str, str]]:
+def _facts(question: Question, advice: Advice) -> Iterator[tuple[str, str]]:
     if advice.pick is not None and advice.pick.knobs:
         knobs = [
             f"{name} {value}" for name, value in advice.pick.knobs.items() if value is not None
@@ -369,6 +370,3 @@ def _facts(question: Question, advice: Advice, files: AdviceFolder) -> Iterator[
     if found.candidates:
         seconds = "" if found.seconds is None else f" in {found.seconds:,.0f} s"
         yield "searched", f"{found.candidates:,} policies, {found.simulations:,} runs{seconds}"
-    yield "page", str(files.page)
-    if advice.pick is not None:
-        yield "policy", str(files.policy)

@@ -153,12 +153,13 @@ def _chart(advice: Advice) -> dict[str, Any]:
     roles: dict[str, str] = {}
     drawn: dict[str, Candidate] = {one.name: one for one in advice.front}
     for title, one in named(advice):
-        roles.setdefault(one.name, title)
+        if roles.get(one.name) != "pick":  # the present policy may be the runner-up
+            roles[one.name] = title
         drawn[one.name] = one
     known = [
-        (one.pod_minutes, one.slo_value, one)
+        (one.pod_minutes, one.worst_value, one)
         for one in drawn.values()
-        if one.pod_minutes is not None and one.slo_value is not None
+        if one.pod_minutes is not None and one.worst_value is not None
     ]
     limit = advice.slo.limit
     x = _Axis.of([cost for cost, _, _ in known], _LEFT, _WIDTH - _RIGHT)
@@ -179,10 +180,11 @@ def _chart(advice: Advice) -> dict[str, Any]:
                 "holds": one.holds,
                 "low": None if real is None else y.at(real[0]),
                 "high": None if real is None else y.at(real[1]),
-                "text": f"{one.name}: {slo} ({between}), {minutes} pod-minutes, {flips} flips",
+                "text": f"{one.name}: median {slo} (real runs {between}), "
+                f"{minutes} pod-minutes, {flips} flips",
             }
         )
-    line = [(x.at(one.pod_minutes), y.at(one.slo_value)) for one in advice.front]  # type: ignore[arg-type]
+    line = [(x.at(one.pod_minutes), y.at(one.worst_value)) for one in advice.front]  # type: ignore[arg-type]
     steps = [f"M{line[0][0]},{line[0][1]}", *(f"H{a}V{b}" for a, b in line[1:])]
     return {
         "width": _WIDTH,
