@@ -82,6 +82,7 @@ def simulate(
         parse_settings,
         policy_file,
     )
+    from lagbench.core.simulation.model_error import error_text
     from lagbench.core.simulation.predicted_slos import predicted_slos
     from lagbench.core.simulation.simulate import left_out
     from lagbench.core.simulation.simulate import simulate as simulate_cell
@@ -156,7 +157,7 @@ def simulate(
     told = f"✓ ✗ SLO: {'; '.join(sorted(asked))} (? holds with some seeds)\n" if asked else ""
     ends = "a drain ends at a total lag of one lagThreshold, of each policy its own"
     text = f"{told}a reaction ends with the first added pod, even if enough ran before; {ends}"
-    console.print(text, style="dim")
+    console.print(f"{text}\n{error_text(one.name for one in kept)}", style="dim")
     return ExitCode.PASS
 
 
