@@ -152,7 +152,8 @@ def compared(runs: Iterable[Played], count: int) -> dict[str, list[Compared]]:
             values = [getattr(one.measures, name) for one in drawn]
             known = tuple(float(value) for value in values if value is not None)
             measured = NAMED[name].read(run.measures)
-            if measured is not None and 2 * len(known) > len(values) and min(known) > 0:
+            is_usable = 2 * len(known) > len(values) and (min(known) > 0 or not MEASURES[name])
+            if measured is not None and is_usable:
                 rows.append(Compared(run, known, measured))
     return found
 

@@ -30,7 +30,7 @@ from lagbench.core.verdict.slo import SloResult
 
 PHASES = 16
 PHASE_ERROR_SECONDS = 0.5
-"""The most by which a draw's sync differs from the recorded one; half of them by a quarter of it."""
+"""The most by which a draw's sync differs from the recorded one; of half by a quarter of it."""
 PREDICTED = ("peak_lag_records", "reaction_seconds", "drain_seconds", "max_replicas")
 """Measures of the registry that the simulator has, too, by the same names."""
 AROUND_SECONDS = 63
