@@ -39,11 +39,11 @@ class ModelError:
 
 
 _ERRORS: Mapping[str, ModelError] = {
-    "reaction_seconds": ModelError(69, False, -0.09, -4.13, 0.37, 0.0, 0.0),
-    "drain_seconds": ModelError(71, False, -0.2, -4.03, 3.42, -1.17, 0.877),
-    "peak_lag_records": ModelError(71, True, 0.0038, -0.0618, 0.119, -0.004, 0.025),
-    "time_lag_p99_seconds": ModelError(71, False, -0.56, -3.48, 2.7, -1.31, 0.351),
-    "pod_minutes": ModelError(71, True, -0.003, -0.007, 0.002, 0.0, 0.0),
+    "reaction_seconds": ModelError(73, False, -0.0744, -3.75, 0.325, 0.0, 0.0),
+    "drain_seconds": ModelError(79, False, -0.0259, -3.56, 2.14, -1.1, 0.684),
+    "peak_lag_records": ModelError(79, True, 0.0113, -0.0773, 0.192, -0.00287, 0.0383),
+    "time_lag_p99_seconds": ModelError(79, False, -0.415, -2.56, 2.43, -1.4, 0.592),
+    "pod_minutes": ModelError(79, True, -0.0026, -0.00696, 0.0129, -4.02e-05, 0.0),
 }
 
 
