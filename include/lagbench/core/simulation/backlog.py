@@ -264,7 +264,8 @@ class Backlog:
         course = np.array(self._phases[partition]).reshape(-1, 2)
         owner = np.maximum(np.searchsorted(course[:, 0], seconds, side="right") - 1, 0)
         begun, phase = course[owner].T
-        return np.maximum(seconds - (seconds - phase) % self._commit_seconds, begun)
+        found: Reals = np.maximum(seconds - (seconds - phase) % self._commit_seconds, begun)
+        return found
 
     def _lines(self) -> tuple[Reals, Reals, Reals]:
         """Return the present lines as arrays: since, lag then, its growth per second."""
