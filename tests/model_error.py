@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-import textwrap
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +22,11 @@ from lagbench.adapters.runs.experiment_folder import ExperimentFolder, KeptRun
 from lagbench.catalog.catalog import load_policy
 from lagbench.core.hpa.controller_flags import followed_version
 from lagbench.core.measures.measures import NAMED, Measures
-from lagbench.core.measures.model import NANOSECONDS, Reals
+from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.policy.policy import Policy
 from lagbench.core.scenario.actions import SwapPolicy
 from lagbench.core.scenario.scenario import Scenario
-from lagbench.core.simulation.model_error import LEVELS, error_of
+from lagbench.core.simulation.model_error import ModelError, error_of
 from lagbench.core.simulation.prediction import PHASES, draws
 from lagbench.core.simulation.simulate import left_out
 from lagbench.core.simulation.simulated_world import SimulatedEnvironment
@@ -118,12 +117,23 @@ class Compared:
         """The median of the draws."""
         return float(np.median(self.simulated))
 
-    def residual(self, *, is_relative: bool) -> float | None:
-        """Return measured - predicted; None: a share of nothing."""
-        found = self.measured - self.predicted
-        if not is_relative:
-            return found
-        return found / self.predicted if self.predicted else None
+    def off(self, of: float, *, is_relative: bool) -> float:
+        """Return how far the measured value is from ``of``, or which share of it that is."""
+        return self.measured / of - 1 if is_relative else self.measured - of
+
+
+def error(rows: Sequence[Compared], *, is_relative: bool) -> ModelError:
+    """Return the residuals of the runs whose phase is known."""
+    known = [row for row in rows if row.run.phase is not None]
+
+    def off(of: Callable[[Compared], float], *levels: float) -> list[float]:
+        found = [row.off(of(row), is_relative=is_relative) for row in known]
+        return [float(f"{one:.3g}") for one in np.quantile(found, levels).tolist()]
+
+    low, middle, high = off(lambda row: row.predicted, 0.05, 0.5, 0.95)
+    (below,) = off(lambda row: min(row.simulated), 0.05)
+    (above,) = off(lambda row: max(row.simulated), 0.95)
+    return ModelError(len(known), is_relative, middle, low, high, min(below, 0.0), max(above, 0.0))
 
 
 def compared(runs: Iterable[Played], count: int) -> dict[str, list[Compared]]:
@@ -142,50 +152,51 @@ def compared(runs: Iterable[Played], count: int) -> dict[str, list[Compared]]:
             values = [getattr(one.measures, name) for one in drawn]
             known = tuple(float(value) for value in values if value is not None)
             measured = NAMED[name].read(run.measures)
-            if measured is not None and 2 * len(known) > len(values):
+            is_usable = 2 * len(known) > len(values) and (min(known) > 0 or not MEASURES[name])
+            if measured is not None and is_usable:
                 rows.append(Compared(run, known, measured))
     return found
 
 
 def main() -> None:
-    """Print the residuals of a half of the kept runs."""
+    """Print the residuals of a half of the kept runs, and what the 90 % range holds of them."""
     parser = argparse.ArgumentParser(prog="python -m tests.model_error", description=__doc__)
     parser.add_argument("half", choices=("fitting", "left_out"), nargs="?", default="fitting")
     parser.add_argument("--draws", type=int, default=PHASES, help="simulations of each run")
     parser.add_argument("--table", action="store_true", help="as the module's rows")
     asked = parser.parse_args()
     for name, rows in compared(played_runs(asked.half), asked.draws).items():
-        is_relative = MEASURES[name]
-        known = [(row, row.residual(is_relative=is_relative)) for row in rows if row.run.phase]
-        residuals = np.array([residual for _, residual in known if residual is not None])
+        found = error(rows, is_relative=MEASURES[name])
         if asked.table:
-            quantiles = ", ".join(f"{one:.3g}" for one in np.quantile(residuals, LEVELS))
-            numbers = textwrap.indent(textwrap.fill(f"{quantiles},", 90), " " * 8)
-            row = (
-                f'    "{name}": ModelError({len(residuals)}, {is_relative}, (\n{numbers}\n    )),\n'
-            )
-            sys.stdout.write(row)
-            continue
-        sys.stdout.write(f"{name:<22}{_line(name, rows, residuals)}\n")
+            numbers = ", ".join(map(str, astuple(found)))
+            sys.stdout.write(f'    "{name}": ModelError({numbers}),\n')
+        else:
+            sys.stdout.write(f"{name:<22}{_line(name, rows, found)}\n")
 
 
-def _line(name: str, rows: Sequence[Compared], residuals: Reals) -> str:
-    """Return median and width of the residuals, and what the 90 % range holds and is wide."""
+def _line(name: str, rows: Sequence[Compared], found: ModelError) -> str:
     unit, by = ("%", 100.0) if MEASURES[name] else (NAMED[name].unit, 1.0)
-    low, middle, high = np.quantile(residuals, (0.05, 0.5, 0.95)) * by
-    text = f"{len(residuals):>4} runs  {middle:+7.2f} {unit} ({low:+.2f} to {high:+.2f})"
-    error = error_of(name)
-    if error is None:
+    low, middle, high = (one * by for one in (found.p05, found.median, found.p95))
+    text = f"{found.runs:>4} runs  {middle:+7.2f} {unit} ({low:+.2f} to {high:+.2f})"
+    fitted = error_of(name)
+    if fitted is None:
         return text
-    held, widths = 0, []
-    for row in rows:
-        begin, end = error.interval(*row.simulated)
-        held += begin <= row.measured <= end
-        widths.append((end - begin) / (row.predicted or 1.0 if MEASURES[name] else 1.0))
-    width = float(np.median(widths)) * by
-    share = width / (high - low)
-    text += f"  90 % range holds {held / len(rows):.0%} of {len(rows)}"
-    return f"{text}, width {width:.2f} = {share:.2f} x"
+    for is_known in (True, False):
+        ranges = [
+            (*fitted.interval(*row.simulated), row)
+            for row in rows
+            if (row.run.phase is not None) is is_known
+        ]
+        if ranges:
+            held = sum(begin <= row.measured <= end for begin, end, row in ranges)
+            wide = [
+                (end - begin) / (row.predicted if MEASURES[name] else 1.0)
+                for begin, end, row in ranges
+            ]
+            which = "" if is_known else ", of unknown phase"
+            width = float(np.median(wide)) * by
+            text += f"; 90 % range holds {held} of {len(ranges)}{which}, width {width:.2f} {unit}"
+    return text
 
 
 if __name__ == "__main__":

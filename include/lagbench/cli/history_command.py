@@ -13,6 +13,7 @@ from lagbench.errors import ExitCode
 
 if TYPE_CHECKING:
     from lagbench.core.compare.cell_history import CellHistory, HistoryRow
+    from lagbench.core.measures.model import NamedMeasure
 
 _SHOWN = ("reaction_seconds", "peak_lag_records", "drain_seconds", "flips", "pod_minutes")
 _DIGEST = 8
@@ -126,13 +127,21 @@ def _print_cell(console: Terminal, found: CellHistory, rows: Sequence[HistoryRow
         lines = []
         for run_id in segment.run_ids:
             row = by_id[run_id]
-            values = (NAMED[name].number(row.measures.get(name)) for name in _SHOWN)
+            values = (_value(row, NAMED[name]) for name in _SHOWN)
             lines.append((run_id, instant(row.created_at), row.verdict_text, *values))
         headings = ("run", "began", "verdict", *(NAMED[name].heading for name in _SHOWN))
         console.table(headings, lines)
+        if any(row.residual(name) is not None for row in rows for name in _SHOWN):
+            console.say("  in brackets: measured - predicted")
         for change in segment.changes:
             console.say(f"  {change.text}")
         if not segment.changes:
             console.say("  no change point")
     if found.left_out:
         console.say(f"  left out, no usable verdict: {', '.join(found.left_out)}")
+
+
+def _value(row: HistoryRow, of: NamedMeasure) -> str:
+    """Return the measured value, and how far it is from the predicted one."""
+    residual, text = row.residual(of.name), of.number(row.measures.get(of.name))
+    return text if residual is None else f"{text} ({of.signed(residual)})"

@@ -153,6 +153,7 @@ def _print_prediction(
     console: Terminal, title: str, plan: Plan, predicted: Prediction, seconds: float
 ) -> None:
     from lagbench.core.measures.measures import NAMED
+    from lagbench.core.simulation.model_error import error_text
     from lagbench.core.verdict.in_words import MARKS
 
     rows = []
@@ -176,8 +177,10 @@ def _print_prediction(
     rows.append(("Duration", f"about {seconds:,.0f} s with bench, scale-down and pipeline"))
     console.facts(title, rows)
     console.print(
-        f"simulated over {predicted.phases} phases of the HPA's sync: median (lowest to highest); "
-        "nothing was started" + (f"; {JUDGED}\n" if predicted.slos else "\n"),
+        f"simulated over {predicted.phases} phases of the HPA's sync: median (90 % range of runs); "
+        "nothing was started"
+        + (f"; {JUDGED}\n" if predicted.slos else "\n")
+        + f"{error_text(predicted.measures)}\n",
         style="dim",
     )
 

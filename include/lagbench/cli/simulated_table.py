@@ -37,6 +37,7 @@ def print_simulated(
 
     :param show_all: every measure, also of more than two policies.
     """
+    from lagbench.core.simulation.model_error import error_text
     from lagbench.core.simulation.simulation_measures import COMPARED
     from lagbench.core.verdict.in_words import MARKS
 
@@ -53,7 +54,7 @@ def print_simulated(
     told = f"✓ ✗ SLO: {'; '.join(sorted(asked))} (? holds with some seeds)\n" if asked else ""
     ends = "a drain ends at a total lag of one lagThreshold, of each policy its own"
     text = f"{told}a reaction ends with the first added pod, even if enough ran before; {ends}"
-    console.print(text, style="dim")
+    console.print(f"{text}\n{error_text(one.name for one in kept)}", style="dim")
 
 
 def _print_measures(

@@ -25,7 +25,14 @@ from lagbench.core.compare.earlier_runs import differences
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.policy.policy import Policy, check_fit
-from lagbench.core.simulation.prediction import Residual, RunPrediction, predict, residuals
+from lagbench.core.simulation.model_error import error_text
+from lagbench.core.simulation.prediction import (
+    PREDICTED,
+    Residual,
+    RunPrediction,
+    predict,
+    residuals,
+)
 from lagbench.core.verdict.in_words import in_words
 from lagbench.core.verdict.slo import SloStatus
 from lagbench.core.verdict.verdict import Verdict
@@ -105,6 +112,7 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         second=_second(folder),
         prediction=prediction,
         residuals=_residuals(prediction, measures),
+        model_error=error_text(PREDICTED),
         gate_class=GATE_CLASSES,
         slos=sorted(shown, key=lambda slo: STATUSES.index(slo.status)),
         tiles=tiles(measures, verdict),

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from lagbench.adapters.runs.run_folder import RunFolder, list_runs
-from lagbench.core.compare.cell_history import HistoryRow, by_cell, cell_history
+from lagbench.core.compare.cell_history import PREDICTED_PREFIX, HistoryRow, by_cell, cell_history
 from lagbench.core.compare.cell_identity import flat_manifest
 from lagbench.core.compare.earlier_runs import EarlierRuns, earlier_of
 from lagbench.core.compare.noise_floor import closest_floor
@@ -33,6 +33,7 @@ from lagbench.results.compared_runs import (
     read_compared,
     read_noise_floors,
 )
+from lagbench.results.run_prediction import read_prediction
 from pod_program.shown import shown
 
 log = logging.getLogger(__name__)
@@ -70,7 +71,7 @@ def history_row(folder: RunFolder) -> HistoryRow | None:
     with suppress(ValidationError):
         judged = Verdict.model_validate(verdict)
         has_measured, warnings = judged.is_result(), len(judged.warnings)
-    measures = _measures(folder)
+    measures = _measures(folder) | _predicted(folder)
     if folder.second is not None:  # its measures have its name in front
         of_second = _measures(folder.second)
         measures |= {f"{SECOND_GROUP_PREFIX}{name}": value for name, value in of_second.items()}
@@ -235,6 +236,15 @@ def _measures(folder: RunFolder) -> dict[str, float | None]:
         measures = folder.read_model(folder.measures, Measures)
         return {name: measure.read(measures) for name, measure in NAMED.items()}
     return dict.fromkeys(NAMED)
+
+
+def _predicted(folder: RunFolder) -> dict[str, float | None]:
+    """Return the medians of the prediction with the run's phase, else of the one before it."""
+    with suppress(LagbenchError):
+        made = read_prediction(folder)
+        if made is not None and (found := made.after or made.before) is not None:
+            return {f"{PREDICTED_PREFIX}{name}": one.median for name, one in found.measures.items()}
+    return {}
 
 
 def _row(values: Mapping[str, Any]) -> HistoryRow:

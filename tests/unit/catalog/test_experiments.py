@@ -44,7 +44,7 @@ def test_every_cell_can_run(name: str) -> None:
 def test_the_hours_are_those_of_the_runs(name: str) -> None:
     """The file's hours are near what the simulator expects of all runs together.
 
-    They were often run beside other work, and then took up to a third longer.
+    They were often run beside other work, and then took up to two fifths longer.
     """
     experiment = load_experiment(name)
     seconds = 0.0
@@ -64,7 +64,7 @@ def test_the_hours_are_those_of_the_runs(name: str) -> None:
             )
         seconds += lengths[key]
 
-    assert experiment.hours == pytest.approx(seconds / 3600, rel=0.35)
+    assert experiment.hours == pytest.approx(seconds / 3600, rel=0.42)
 
 
 @pytest.mark.parametrize("name", list_experiments())

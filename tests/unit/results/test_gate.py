@@ -204,6 +204,23 @@ def test_the_verdict_appends_the_run(tmp_path: Path) -> None:
     assert row == history_row(folder)
 
 
+def test_a_line_has_what_was_predicted(tmp_path: Path) -> None:
+    """The residual is measured - predicted, of the prediction that has the run's phase."""
+    folder = write_run(tmp_path, "a")
+    spread = {"reaction_seconds": {"median": 10.0, "low": 9.0, "high": 12.0}}
+    made = {"phases": 1, "hpa_sync_at_seconds": 1.0, "settled_seconds": 1.0, "watched_seconds": 1.0}
+    after = made | {"measures": spread}
+    folder.write_json(folder.prediction, {"before": made | {"measures": {}}, "after": after})
+    update_history(folder)
+
+    (row,) = read_history(tmp_path)
+
+    assert row.measures["predicted.reaction_seconds"] == 10.0
+    measured = row.measures["reaction_seconds"]
+    assert row.residual("reaction_seconds") == (None if measured is None else measured - 10.0)
+    assert row.model_copy(update={"measures": {}}).residual("reaction_seconds") is None
+
+
 def test_judging_again_replaces_the_line(tmp_path: Path) -> None:
     """One line per run, with the newest verdict."""
     folder = quick_spike_run().write(tmp_path)

@@ -40,6 +40,10 @@ PERMUTATIONS = 1999
 _SEED = 20141
 
 
+PREDICTED_PREFIX = "predicted."
+"""In front of a measure's name: as the simulator predicted it, the median."""
+
+
 class HistoryRow(MeasureModel):
     """A judged run: its cell, its verdict, its measures by name, and its manifest.
 
@@ -63,6 +67,11 @@ class HistoryRow(MeasureModel):
     manifest: Mapping[str, str] = Field(
         default_factory=dict, description="each other value of the manifest by its dotted name"
     )
+
+    def residual(self, name: str) -> float | None:
+        """Return the measure less its prediction; None: one of them is not known."""
+        measured, predicted = self.measures.get(name), self.measures.get(PREDICTED_PREFIX + name)
+        return None if measured is None or predicted is None else measured - predicted
 
     @property
     def is_result(self) -> bool:

@@ -47,6 +47,10 @@ class NamedMeasure:
         """Return ``value`` without the unit; a dash if it was not measured."""
         return _with_decimals(value, self.digits)
 
+    def signed(self, value: float | None) -> str:
+        """Return a difference without the unit, with its sign."""
+        return f"{'+' if (value or 0) > 0 else ''}{self.number(value)}"
+
     def text(self, value: float | None, limit: float | None = None) -> str:
         """Return ``value`` with the unit, on its side of ``limit``; a dash: not measured."""
         if value is None:

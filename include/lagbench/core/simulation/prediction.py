@@ -1,14 +1,15 @@
 """Predict a cell with the simulator: one prediction for plan, run folder and report.
 
-When the HPA's next sync falls is not known before a run, so a prediction is the range over PHASES
-of it, spread evenly over the period. The other clocks and the pods' start-up times are drawn again
-for each. Afterwards the run's own phase is known: with it, and nothing else from the run, the range
-is that of the other draws alone.
+When the HPA's next sync falls is not known before a run, so a prediction is drawn over PHASES of
+it, spread evenly over the period. The other clocks and the pods' start-up times are drawn again for
+each. Afterwards the run's own phase is known: it is drawn close to the recorded one, so that a sync
+next to the instant at which lag crosses a threshold falls on both sides. The printed range is that
+of 90 % of real runs: of the draws and of the simulator's error (model_error).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 
@@ -20,6 +21,7 @@ from lagbench.core.measures.model import MeasureModel
 from lagbench.core.policy.policy import Policy
 from lagbench.core.scenario.offered_load import load_spikes, offered_load
 from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.simulation.model_error import RANGE_SHARE, error_of
 from lagbench.core.simulation.predicted_slos import predicted_slos
 from lagbench.core.simulation.simulate import simulate
 from lagbench.core.simulation.simulated_world import SimulatedEnvironment
@@ -27,6 +29,8 @@ from lagbench.core.simulation.simulation_measures import Simulation, Spread, spr
 from lagbench.core.verdict.slo import SloResult
 
 PHASES = 16
+PHASE_ERROR_SECONDS = 0.5
+"""The most by which a draw's sync differs from the recorded one; of half by a quarter of it."""
 PREDICTED = ("peak_lag_records", "reaction_seconds", "drain_seconds", "max_replicas")
 """Measures of the registry that the simulator has, too, by the same names."""
 AROUND_SECONDS = 63
@@ -60,6 +64,7 @@ class Prediction(MeasureModel):
     watched_seconds: float  # from the stream's start
     course: Course | None = None  # of the draw with the median peak lag; None: older predictions
     spike_replicas: Spread | None = None  # that the first spike meets; None: older predictions
+    range_share: float | None = None  # of real runs that low to high holds; None: of the draws all
     slos: tuple[SloResult, ...] = ()  # those with a limit that it can judge; none: also older
 
 
@@ -100,8 +105,7 @@ class Residual(MeasureModel):
     @property
     def residual_text(self) -> str:
         """The residual with its sign, without the unit."""
-        sign = "+" if (self.residual or 0) > 0 else ""
-        return f"{sign}{NAMED[self.name].number(self.residual)}"
+        return NAMED[self.name].signed(self.residual)
 
 
 def predict(
@@ -123,10 +127,11 @@ def predict(
         swapped=swapped,
         phases=phases,
     )
-    ranges = spreads(found)
+    ranges = _of_real_runs(found)
     return Prediction(
         phases=phases,
         hpa_sync_at_seconds=known,
+        range_share=RANGE_SHARE,
         measures={name: ranges[name] for name in PREDICTED},
         settled_seconds=float(np.median([one.measures.settled_seconds for one in found])),
         watched_seconds=found[0].measures.watched_seconds,
@@ -151,12 +156,26 @@ def draws(
         around = replace(around, tail_seconds=waits.drain_seconds + waits.settle_seconds)
     found = []
     for number in range(phases):
-        phase = hpa_sync_at_seconds
-        if phase is None:
+        if hpa_sync_at_seconds is None:
             phase = around.hpa_sync_seconds * number / phases
+        else:
+            off = 2 * number / (phases - 1) - 1 if phases > 1 else 0.0
+            phase = hpa_sync_at_seconds + PHASE_ERROR_SECONDS * off * abs(off)
         at_phase = replace(around, hpa_sync_at_seconds=phase)
         found.append(simulate(scenario, policy, environment=at_phase, draw=number, swapped=swapped))
     return found
+
+
+def _of_real_runs(found: Sequence[Simulation]) -> dict[str, Spread]:
+    """Return the spread of each measure; of those whose error is known the range of real runs."""
+    ranges = spreads(found)
+    for name, spread in ranges.items():
+        error = error_of(name)
+        if error is not None and spread.median is not None:
+            values = [getattr(one.measures, name) for one in found]
+            low, high = error.interval(*(value for value in values if value is not None))
+            ranges[name] = replace(spread, low=low, high=high)
+    return ranges
 
 
 def _course(of: Simulation) -> Course | None:

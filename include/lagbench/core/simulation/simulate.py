@@ -8,7 +8,7 @@ start-up times, and the same seed gives every policy the same ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf, nan
 from operator import attrgetter
@@ -16,6 +16,7 @@ from operator import attrgetter
 import numpy as np
 
 from lagbench.core.kubernetes_values import NS_PER_SECOND
+from lagbench.core.measures.model import Reals
 from lagbench.core.policy.policy import Policy
 from lagbench.core.policy.stream_windows import aligned_start_ns, at_stream_start
 from lagbench.core.scenario.actions import (
@@ -41,7 +42,7 @@ from lagbench.core.simulation.simulation_measures import (
 DEFAULT_SLO_SECONDS = 30.0
 _SIMULATED = (KillPod, SwapPolicy, AutoscalerDown, SlowDownstream, GrowPartitions)
 _due = attrgetter("next_at")
-_Row = tuple[float, float, int, int, float]
+_Row = tuple[float, int, int, float]
 
 
 def is_simulated(action: ActionBase) -> bool:
@@ -94,7 +95,7 @@ def simulate(
     played = _Played(
         world, lambda in_force: SimulatedAutoscaler(in_force, world, random), policy, swapped or {}
     )
-    timeline = played.run(until)
+    rows = played.run(until)
     instants, lags = lag_lines(world, until)
     read = readings(world, instants, lags, until, random.uniform(0.0, around.reading_seconds))
     return Simulation(
@@ -112,8 +113,21 @@ def simulate(
             drained_records=limits.lag_threshold_records,
             started_replicas=limits.started_replicas,
         ),
-        timeline=timeline,
+        timeline=_timeline(rows, instants, lags.sum(axis=1)),
         total_lag=read,
+    )
+
+
+def _timeline(rows: Sequence[_Row], instants: Reals, totals: Reals) -> Timeline:
+    """Return the rows with the lag of their instants, between which it is straight."""
+    second, spec, ready, wishes = zip(*rows, strict=True) if rows else ((),) * 4
+    seconds: Reals = np.array(second, dtype=np.float64)
+    return Timeline(
+        seconds,
+        np.interp(seconds, instants, totals),
+        np.array(spec, dtype=np.int64),
+        np.array(ready, dtype=np.int64),
+        np.array(wishes, dtype=np.float64),
     )
 
 
@@ -147,7 +161,7 @@ class _Played:
             if action.at_seconds is not None:
                 self._plan(number, action, action.at_seconds)
 
-    def run(self, until: float) -> Timeline:
+    def run(self, until: float) -> list[_Row]:
         """Let the clocks act in the order of their instants; a row per sync and per change."""
         world, fleet = self._world, self._world.fleet
         rows: list[_Row] = []
@@ -162,17 +176,9 @@ class _Played:
                 continue
             shown = fleet.spec_replicas
             wish = nan if self._scaler.wish is None else float(self._scaler.wish)
-            lag = world.backlog.lag_at(world.second)
-            rows.append((world.second, lag, fleet.spec_replicas, fleet.ready_count, wish))
+            rows.append((world.second, fleet.spec_replicas, fleet.ready_count, wish))
         world.advance(until)
-        second, lags, spec, ready, wishes = zip(*rows, strict=True) if rows else ((),) * 5
-        return Timeline(
-            np.array(second),
-            np.array(lags),
-            np.array(spec, dtype=np.int64),
-            np.array(ready, dtype=np.int64),
-            np.array(wishes),
-        )
+        return rows
 
     def _plan(self, number: int, action: ActionBase, at: float) -> None:
         if isinstance(action, KillPod):

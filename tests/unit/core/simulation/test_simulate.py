@@ -375,7 +375,7 @@ def test_the_course_has_the_peak_and_ends_when_all_has_come_down() -> None:
 
 
 def test_a_known_phase_leaves_little_of_the_range() -> None:
-    """With the HPA's sync at 9 s the peak is one number, except for the pods' start-up times.
+    """With the HPA's sync near 9 s the peak is known within a tenth; with any phase it is not.
 
     A scenario that fixes the phase is predicted as if the run had recorded it.
     """
@@ -386,7 +386,7 @@ def test_a_known_phase_leaves_little_of_the_range() -> None:
 
     lag = found.measures["peak_lag_records"]
     assert found.hpa_sync_at_seconds == 9.0
-    assert (lag.high or 0) - (lag.low or 0) < 4_000
+    assert (lag.high or 0) - (lag.low or 0) < 10_000
     assert predict(fixed.scenario, fixed.policy) == found
 
 
