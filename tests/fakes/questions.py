@@ -72,7 +72,7 @@ def question(
         "environment": SimulatedEnvironment(tail_seconds=120.0),
         "budget": 12,
         "draws": (1, 2),
-        "errors": dict.fromkeys([*asked, P99], ModelError(20, False, (MARGIN,) * 19)),
+        "errors": dict.fromkeys([*asked, P99], ModelError(20, False, MARGIN, MARGIN, MARGIN, 0.0, MARGIN)),
     }
     return Question(
         scenarios or (SPIKE,),

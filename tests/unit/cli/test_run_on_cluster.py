@@ -133,7 +133,7 @@ def test_a_token_of_twelve_hours_is_enough_for_each_scenario(name: str) -> None:
 
 def test_a_run_with_a_swapped_policy_takes_as_long_as_its_prediction() -> None:
     """One rule for ``plan``, the header of a run and the log-in."""
-    actions = "[{kind: swap_policy, at_seconds: 30, policy: lab-hysteresis}]"
+    actions = "[{kind: swap_policy, at_seconds: 30, policy: lag-default}]"
     cell = checked_cell("quick_spike", overrides={"actions": actions})
 
     assert run_seconds(cell) == predicted_run(cell, phases=1)[1]

@@ -69,7 +69,7 @@ def test_the_order_of_the_outcomes_does_not_matter(found: Advice) -> None:
 
 def test_a_margin_above_the_limit_leaves_no_candidate() -> None:
     """Real runs may wait for 3 s even with every pod; the answer says how near they come."""
-    errors = {P99: ModelError(20, False, (*(0.0,) * 15, *(MARGIN,) * 4))}
+    errors = {P99: ModelError(20, False, 0.0, 0.0, MARGIN, 0.0, MARGIN)}
 
     answer = search(question(slos={P99: 2.0}, errors=errors), backwards)
 
