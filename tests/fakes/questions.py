@@ -67,12 +67,13 @@ def question(
 ) -> Question:
     """Return a question with the present policy; every SLO has residuals of ``MARGIN``."""
     asked = {P99: 20.0} if slos is None else slos
+    error = ModelError(20, False, MARGIN, MARGIN, MARGIN, 0.0, MARGIN)
     given: dict[str, Any] = {
         "present": Policy.load(PRESENT, where="present"),
         "environment": SimulatedEnvironment(tail_seconds=120.0),
         "budget": 12,
         "draws": (1, 2),
-        "errors": dict.fromkeys([*asked, P99], ModelError(20, False, MARGIN, MARGIN, MARGIN, 0.0, MARGIN)),
+        "errors": dict.fromkeys([*asked, P99], error),
     }
     return Question(
         scenarios or (SPIKE,),
