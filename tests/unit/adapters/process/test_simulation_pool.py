@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from tests.fakes.questions import PRESENT, SPIKE
 from lagbench.adapters.process.simulation_pool import simulation_pool
 from lagbench.core.advice.job import Place, evaluate_job, new_job
 from lagbench.core.simulation.simulated_world import SimulatedEnvironment
+from lagbench.project import PROJECT_ROOT
 
 _PLACE = Place("short", SPIKE, SimulatedEnvironment(tail_seconds=60.0), "")
 _ENDLESS = """
@@ -46,7 +48,11 @@ def test_a_worker_ends_with_its_parent(tmp_path: Path, ending: signal.Signals) -
     script = tmp_path / "endless.py"
     script.write_text(_ENDLESS)
     parent = subprocess.Popen(
-        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [sys.executable, str(script)],
+        env={**os.environ, "PYTHONPATH": str(PROJECT_ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
     assert parent.stdout is not None
     with parent:
