@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -76,6 +73,7 @@ def simulate_cells(
 def _all_done(jobs: list[Job], first: int) -> list[Simulation]:
     """Return the simulation of each job; the ``first`` ones show what is wrong with a policy."""
     from lagbench.adapters.process.processor_speed import usable_cores
+    from lagbench.adapters.process.simulation_pool import ending_workers
 
     began, done = time.perf_counter(), []
     for job in jobs:
@@ -87,7 +85,7 @@ def _all_done(jobs: list[Job], first: int) -> list[Simulation]:
         return done
     _jobs[:] = jobs
     rest, cores = range(len(done), len(jobs)), usable_cores()
-    with ProcessPoolExecutor(cores, get_context("fork"), initializer=_ignore_interrupt) as pool:
+    with ending_workers(cores, "fork") as pool:
         chunk = max(1, len(rest) // (_CHUNKS * cores))
         return [*done, *pool.map(_simulated_number, rest, chunksize=chunk)]
 
@@ -108,8 +106,3 @@ def _simulated(job: Job) -> Simulation:
         environment=environment,
         swapped={number: swapped.policy for number, swapped in cell.swapped.items()},
     )
-
-
-def _ignore_interrupt() -> None:
-    """Let the parent alone end on Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -15,7 +15,7 @@ from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run, w
 from lagbench.core.measures.measures import Measures
 from lagbench.core.policy.policy import Policy
 from lagbench.core.telemetry.records_of_programs import HpaSync, PodStopped, Scaled, SigtermReceived
-from lagbench.core.telemetry.records_of_recorder import PodSeen
+from lagbench.core.telemetry.records_of_recorder import PodSeen, ReadGap
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import LagbenchError, NotReady, WrongInput
 from lagbench.report.page import write_report
@@ -71,6 +71,24 @@ def test_what_is_written_reads_back(content: RunContent, tmp_path: Path) -> None
     assert Verdict.model_validate(folder.read_json(folder.verdict)) == verdict
     assert verdict.status == "pass"
     assert (folder.measures.read_bytes(), folder.verdict.read_bytes()) == first
+
+
+def test_late_readings_are_one_note_for_each_kind(content: RunContent, tmp_path: Path) -> None:
+    """Of 26 lines about tenths of a second nobody reads the one about five seconds."""
+    content.records += [
+        ReadGap(at=EPOCH + second * SECOND, source="recorder", what=what, reason="late")
+        for what, seconds in (("usage", (50, 51, 52, 90)), ("hpa", (60,)))
+        for second in seconds
+    ]
+
+    validity = measure_run(content.write(tmp_path)).validity
+
+    assert len(validity.telemetry_gaps) == 3
+    late = [note for note in validity.notes if note.endswith(": late")]
+    assert late == [
+        "no reading of usage for 2.0 s at most, 2 times: late",
+        "no reading of hpa for 0.0 s: late",
+    ]
 
 
 def test_a_run_without_accounting_and_fence_is_undetermined(

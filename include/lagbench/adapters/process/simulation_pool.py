@@ -1,4 +1,4 @@
-"""Run the jobs of a search in processes of their own, as many as this machine has processors.
+"""Simulate in processes of their own, as many as this machine has processors.
 
 A worker ends with its parent, however that ends; Ctrl-C, or an error, ends all workers at once.
 """
@@ -15,13 +15,34 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
 from multiprocessing.connection import wait as wait_for_end
+from typing import Literal
 
+from lagbench.adapters.process.processor_speed import usable_cores
 from lagbench.core.advice.job import Job, Outcome, evaluate_job
 from lagbench.errors import LagbenchError
 
 _DRAWS_OF_A_CHUNK = 40
 """About half a second: short enough for progress, long enough to make its transport cheap."""
 _WAITING_CHUNKS = 2  # of each worker, so that none waits for the parent
+
+
+@contextmanager
+def ending_workers(
+    workers: int, method: Literal["fork", "spawn"] = "spawn"
+) -> Iterator[ProcessPoolExecutor]:
+    """Provide processes that leave Ctrl-C to their parent, and are gone when the block ends."""
+    others = set(multiprocessing.active_children())
+    executor = ProcessPoolExecutor(
+        workers, mp_context=multiprocessing.get_context(method), initializer=_begin
+    )
+    try:
+        yield executor
+    except BaseException:
+        for process in set(multiprocessing.active_children()) - others:
+            process.kill()
+        raise
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
 
 
 @contextmanager
@@ -32,19 +53,9 @@ def simulation_pool(
 
     :raises LagbenchError: a worker was killed, as by a lack of memory.
     """
-    count = workers or len(os.sched_getaffinity(0))
-    others = set(multiprocessing.active_children())
-    executor = ProcessPoolExecutor(
-        count, mp_context=multiprocessing.get_context("spawn"), initializer=_begin
-    )
-    try:
+    count = workers or usable_cores()
+    with ending_workers(count) as executor:
         yield lambda jobs: _run(executor, jobs, most_waiting=count * _WAITING_CHUNKS)
-    except BaseException:
-        for process in set(multiprocessing.active_children()) - others:
-            process.kill()
-        raise
-    finally:
-        executor.shutdown(wait=True, cancel_futures=True)
 
 
 def _run(

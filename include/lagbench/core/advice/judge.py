@@ -68,12 +68,12 @@ class Judge:
     def result(self, rows: Sequence[Row], place: Place, limits: PolicyLimits) -> ScenarioResult:
         """Return what a candidate has shown at a place."""
         values, axis = self.values(rows, place, limits), self.question.slos[0]
-        measures = {name: _spread([row[at] for row in rows]) for at, name in enumerate(KEPT)}
+        measures = {name: Spread.of([row[at] for row in rows]) for at, name in enumerate(KEPT)}
         first = [None if value == inf else float(value) for value in values[:, 0]]
         return ScenarioResult(
             scenario=place.scenario.name,
             draws=len(rows),
-            slo_value=_spread(first),
+            slo_value=Spread.of(first),
             real_range=self.real_range(axis, values[:, 0].tolist()),
             pod_minutes=measures[COST],
             flips=measures["flips"],
@@ -111,11 +111,3 @@ def _value(slo: AskedSlo, row: Row, scenario: Scenario, limits: PolicyLimits) ->
 def _has_spikes(profile: Profile, started_replicas: int, pod_rate: float | None) -> bool:
     load = offered_load(profile)
     return bool(load_spikes(load, started_replicas=started_replicas, pod_rate=pod_rate))
-
-
-def _spread(values: Sequence[float | None]) -> Spread:
-    known = [float(value) for value in values if value is not None]
-    missing = len(values) - len(known)
-    if not known:
-        return Spread(None, None, None, missing)
-    return Spread(float(np.median(known)), min(known), max(known), missing)

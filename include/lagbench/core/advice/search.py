@@ -268,6 +268,9 @@ def _reasons(
     cost = pick.pod_minutes
     if pick.family in _NEEDS:
         yield _NEEDS[pick.family]
+    for one in review_policy(pick.manifest, where=pick.name).findings:
+        if one.level == "warning":
+            yield f"policy check warns of {one.field} = {one.value}: {one.happens}"
     if pick.flips:
         yield f"its replicas flip {pick.flips:g} times: --slo flips=0 requests a calm policy"
     crons = [one for one in searched if one.family == "cron" and one.holds]

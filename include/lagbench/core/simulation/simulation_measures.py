@@ -150,6 +150,15 @@ class Spread:
     high: float | None
     missing: int = 0
 
+    @classmethod
+    def of(cls, values: Sequence[float | None]) -> Spread:
+        """Return the spread of values; None: there was none."""
+        known = [float(value) for value in values if value is not None]
+        missing = len(values) - len(known)
+        if not known:
+            return cls(None, None, None, missing)
+        return cls(median(known), min(known), max(known), missing)
+
     def text(self, measure: NamedMeasure) -> str:
         """Return median and range as ``measure`` is shown; a dash if there is no value."""
         reported = measure.spread(self.median, self.low, self.high)
@@ -159,17 +168,10 @@ class Spread:
 
 def spreads(simulations: Sequence[Simulation]) -> dict[str, Spread]:
     """Return the spread of every measure, by its name."""
-    found: dict[str, Spread] = {}
-    for field in fields(SimulationMeasures):
-        values = [getattr(item.measures, field.name) for item in simulations]
-        known = [float(value) for value in values if value is not None]
-        missing = len(values) - len(known)
-        found[field.name] = (
-            Spread(median(known), min(known), max(known), missing)
-            if known
-            else Spread(None, None, None, missing)
-        )
-    return found
+    return {
+        field.name: Spread.of([getattr(one.measures, field.name) for one in simulations])
+        for field in fields(SimulationMeasures)
+    }
 
 
 def lag_lines(world: World, until: float) -> tuple[Reals, Reals]:

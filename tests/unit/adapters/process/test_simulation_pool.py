@@ -42,11 +42,27 @@ def test_processes_find_what_one_function_finds() -> None:
     assert found == {one.key: one for one in map(evaluate_job, jobs)}
 
 
+_ENDLESS_FORKS = """
+import multiprocessing, signal, time
+from lagbench.adapters.process.simulation_pool import ending_workers
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with ending_workers(2, "fork") as pool:
+    found = pool.map(time.sleep, [0.0, *[600.0] * 20])
+    next(found)
+    print(*(one.pid for one in multiprocessing.active_children()), flush=True)
+    next(found)
+"""
+
+
+@pytest.mark.parametrize("endless", [_ENDLESS, _ENDLESS_FORKS], ids=["spawn", "fork"])
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
-def test_a_worker_ends_with_its_parent(tmp_path: Path, ending: signal.Signals) -> None:
+def test_a_worker_ends_with_its_parent(
+    tmp_path: Path, ending: signal.Signals, endless: str
+) -> None:
     """Ctrl-C and a kill of the parent alone leave no process."""
     script = tmp_path / "endless.py"
-    script.write_text(_ENDLESS)
+    script.write_text(endless)
     parent = subprocess.Popen(
         [sys.executable, str(script)],
         env={**os.environ, "PYTHONPATH": str(PROJECT_ROOT)},
