@@ -30,7 +30,7 @@ _WAITING_CHUNKS = 2  # of each worker, so that none waits for the parent
 def ending_workers(
     workers: int, method: Literal["fork", "spawn"] = "spawn"
 ) -> Iterator[ProcessPoolExecutor]:
-    """Provide processes that leave Ctrl-C to their parent, and are gone when the block ends."""
+    """Provide processes that leave Ctrl-C to their parent, and have ended when the block ends."""
     others = set(multiprocessing.active_children())
     executor = ProcessPoolExecutor(
         workers, mp_context=multiprocessing.get_context(method), initializer=_begin
