@@ -17,7 +17,7 @@ from lagbench.core.advice.judge import Judge
 from lagbench.core.advice.model import Dropped, RobustRow
 from lagbench.core.advice.race import Entry, Race, Table
 from lagbench.core.measures.model import Reals
-from lagbench.core.scenario.message_costs import LognormalCost, MixtureCost, ProcessMs
+from lagbench.core.scenario.message_costs import scaled_cost
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.simulation.simulated_world import SimulatedEnvironment
 
@@ -34,7 +34,7 @@ def variants(place: Place) -> Iterator[tuple[str, Place]]:
         yield name, _place(place, name, around=replace(around, start_up_seconds=seconds))
     for sign, factor in (("+", 1.2), ("-", 0.8)):
         work = {
-            "process_ms": scaled(consumer.process_ms, factor),
+            "process_ms": scaled_cost(consumer.process_ms, factor),
             "cpu_ms": consumer.cpu_ms * factor,
         }
         changed = consumer.model_copy(update=work)
@@ -54,17 +54,6 @@ def variants(place: Place) -> Iterator[tuple[str, Place]]:
             name,
             _place(place, name, scenario.model_copy(update={"seed": scenario.seed + number})),
         )
-
-
-def scaled(cost: ProcessMs, factor: float) -> ProcessMs:
-    """Return the wait of a message times ``factor``."""
-    if isinstance(cost, LognormalCost):
-        update = {"mean_ms": cost.mean_ms * factor, "p99_ms": cost.p99_ms * factor}
-        return cost.model_copy(update=update)
-    if isinstance(cost, MixtureCost):
-        parts = tuple(one.model_copy(update={"ms": one.ms * factor}) for one in cost.parts)
-        return cost.model_copy(update={"parts": parts})
-    return cost * factor
 
 
 def _place(

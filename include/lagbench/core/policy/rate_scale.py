@@ -23,7 +23,7 @@ from lagbench.core.keda.triggers.promql import KNOWN_FORMS
 from lagbench.core.keda.triggers.trigger_types import ExternalTrigger
 from lagbench.core.policy.policy import Policy, check_policy
 from lagbench.core.policy.policy_limits import LAG_THRESHOLD_ANNOTATION, calls_lag_scaler
-from lagbench.core.scenario.message_costs import LognormalCost, MixtureCost, ProcessMs
+from lagbench.core.scenario.message_costs import scaled_cost
 from lagbench.core.scenario.profiles import Profile, StagesProfile, TraceProfile
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 from lagbench.errors import WrongInput
@@ -158,19 +158,8 @@ def _consumer(consumer: ConsumerSettings, factor: float) -> ConsumerSettings:
     if consumer.kind == "own":
         allowed = "stand-in or spark: the time that your own code takes cannot be scaled"
         raise _opaque("scenario", "consumer.kind", consumer.kind, factor, allowed)
-    cost, cpu_ms = _cost(consumer.process_ms, factor), _number(consumer.cpu_ms / factor)
+    cost, cpu_ms = scaled_cost(consumer.process_ms, 1 / factor), _number(consumer.cpu_ms / factor)
     return consumer.model_copy(update={"process_ms": cost, "cpu_ms": cpu_ms})
-
-
-def _cost(cost: ProcessMs, factor: float) -> ProcessMs:
-    match cost:
-        case LognormalCost():
-            means = {"mean_ms": cost.mean_ms / factor, "p99_ms": cost.p99_ms / factor}
-            return cost.model_copy(update=means)
-        case MixtureCost():
-            parts = [one.model_copy(update={"ms": one.ms / factor}) for one in cost.parts]
-            return cost.model_copy(update={"parts": tuple(parts)})
-    return _number(cost / factor)
 
 
 def _number(value: float) -> float:

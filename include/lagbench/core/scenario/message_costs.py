@@ -211,3 +211,14 @@ class PoisonedKey(StrictModel):
     until_offset_ns: int = Field(ge=0)
     attempts: int = Field(ge=1, le=100)
     hang_ns: int = Field(ge=0)
+
+
+def scaled_cost(cost: ProcessMs, factor: float) -> ProcessMs:
+    """Return the wait of a message times ``factor``."""
+    if isinstance(cost, LognormalCost):
+        update = {"mean_ms": cost.mean_ms * factor, "p99_ms": cost.p99_ms * factor}
+        return cost.model_copy(update=update)
+    if isinstance(cost, MixtureCost):
+        parts = tuple(one.model_copy(update={"ms": one.ms * factor}) for one in cost.parts)
+        return cost.model_copy(update={"parts": parts})
+    return float(f"{cost * factor:.12g}")  # without the noise of binary fractions
