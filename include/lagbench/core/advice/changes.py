@@ -46,7 +46,9 @@ _WHY: Mapping[str, tuple[str, str, str]] = {
 """By the end of a field: why a lower value, a higher one, and one that has no order."""
 
 
-_DEFAULTS = {
+_DEFAULTS: Mapping[str, float | str] = {
+    "scaleUp.selectPolicy": "Max",
+    "scaleDown.selectPolicy": "Max",
     "scaleUp.stabilizationWindowSeconds": 0,
     "scaleDown.stabilizationWindowSeconds": HpaSettings().downscale_stabilization_seconds,
     "scaleUp.tolerance": HPA_TOLERANCE,
@@ -69,11 +71,23 @@ class _Line:
     def text(self, value: Any) -> str | None:
         """Return a value as it is shown; None: it is not written, and has no known default."""
         if value is _ABSENT:
-            found = (f"{_DEFAULTS[end]:g} (default)" for end in _DEFAULTS if self._ends(end))
-            return next(found, None)
+            default = self._default
+            shown = f"{default:g}" if isinstance(default, float | int) else default
+            return None if shown is None else f"{shown} (default)"
         if self._ends("policies"):
             return rules_text([(one["type"], one["value"], one["periodSeconds"]) for one in value])
         return value if isinstance(value, str) else json.dumps(value)
+
+    @property
+    def is_change(self) -> bool:
+        """Return whether more changes than that the HPA's default is written, or is not."""
+        default = self._default
+        before, after = (default if one is _ABSENT else one for one in (self.before, self.after))
+        return default is None or bool(before != after)
+
+    @property
+    def _default(self) -> float | str | None:
+        return next((_DEFAULTS[end] for end in _DEFAULTS if self._ends(end)), None)
 
     def _ends(self, end: str) -> bool:
         return f".{self.field}".endswith(f".{end}")
@@ -98,7 +112,7 @@ def with_changes(question: Question, advice: Advice, evaluate: Evaluate) -> Advi
     pick, present = advice.pick, advice.present
     if pick is None or present is None or pick.manifest.get("kind") != present.manifest.get("kind"):
         return advice
-    lines = list(_lines(present.manifest, pick.manifest, ()))
+    lines = [one for one in _lines(present.manifest, pick.manifest, ()) if one.is_change]
     around, draws = question.environment, min(advice.seeds, _MOST_DRAWS)
     places = [Place(one.name, one, around, question.code) for one in question.scenarios]
     trials: dict[str, tuple[Policy, list[Job]]] = {}

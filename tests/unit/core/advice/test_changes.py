@@ -33,7 +33,9 @@ def test_each_line_is_taken_back_alone() -> None:
     before["spec"]["triggers"][0]["metadata"]["lagThreshold"] = "2000"
     before["spec"]["maxReplicaCount"] = 1
     after["spec"] |= {"minReplicaCount": 3}
-    del after["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]["scaleDown"]
+    behavior = after["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+    del behavior["scaleDown"], behavior["scaleUp"]["stabilizationWindowSeconds"]
+    del behavior["scaleUp"]["selectPolicy"]
     asked = advice(
         slo=SLO,
         pick=pick.model_copy(update={"manifest": after}),
@@ -55,6 +57,7 @@ def test_each_line_is_taken_back_alone() -> None:
     assert "40.0 s instead of 10.0 s" in lag.effect
     window = found[f"{PATH}scaleDown.stabilizationWindowSeconds"]
     assert (window.before, window.after) == ("20", "300 (default)")
+    assert not [name for name in found if "scaleUp" in name]  # they were written as the default
     refused = found["spec.maxReplicaCount"]
     assert (refused.pod_minutes, refused.holds) == (None, None)
     assert refused.effect.startswith("not alone: ")
