@@ -183,9 +183,10 @@ class ScaledObjectWorker(Worker):
         with self._live.turn() as keda:
             keda.annotate(annotations)
             metrics = keda.metric_specs()
+        # Before the HPA: Kubernetes 1.37 reads the metric as soon as a changed HPA is written.
+        self.context.metrics[self.key] = self._live.read_metric_milli
         ensure_hpa(manifest, spec, metrics, cluster)
         self._spec = spec
-        self.context.metrics[self.key] = self._live.read_metric_milli
         self._report_ready(spec, self._live, original_replicas=scale.spec_replicas)
         if not self._live.is_running:
             self._live.start(lambda: self.reconsider(HPA, (spec.namespace, spec.hpa_name)))

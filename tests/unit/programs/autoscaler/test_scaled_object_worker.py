@@ -323,3 +323,21 @@ def test_a_changed_hpa_is_synced_at_once_from_kubernetes_1_37_on(
 
     assert hpa.step() == pytest.approx(10)
     assert here.cluster.scales[KEY] == replicas
+
+
+def test_the_metric_is_served_when_the_changed_hpa_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Kubernetes 1.37 reads it at once, also of an object that was built anew."""
+    here = running(lag=60)
+    read, replace = list[int](), here.cluster.replace
+
+    def replace_and_read(manifest: dict[str, Any]) -> object:
+        read.append(here.context.read_metric_milli(KEY, "s0-kafka-t"))
+        return replace(manifest)
+
+    monkeypatch.setattr(here.cluster, "replace", replace_and_read)
+    here.edit({"spec": {"maxReplicaCount": 7}})
+    here.worker.step()
+
+    assert read == [60_000]
