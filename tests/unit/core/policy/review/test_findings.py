@@ -284,7 +284,8 @@ def test_annotations_are_named(annotations: dict[str, str], code: str) -> None:
 @pytest.mark.parametrize(
     ("named", "cluster", "up", "codes"),
     [
-        (None, None, "0.05", {"tolerance-ignored", "cap-sticks"}),
+        (None, None, "0.05", {"tolerance-of-object"}),
+        ("1.34", None, "0.05", {"tolerance-ignored", "kubernetes-version", "cap-sticks"}),
         ("1.35", None, "0.05", {"tolerance-of-object", "kubernetes-version"}),
         ("1.35", None, "0.1", {"tolerance-of-object", "kubernetes-version", "cap-sticks"}),
         (None, "1.37", "0.05", {"tolerance-of-object"}),
