@@ -80,7 +80,7 @@ def advise(
         int | None, typer.Option("--max", min=1, help="The most pods; default: the partitions.")
     ] = None,
     kubernetes: Annotated[
-        str | None, typer.Option(help="Your Kubernetes; default: as the present policy names it.")
+        str | None, typer.Option(help="Your Kubernetes; default: the policy's, else the bench's.")
     ] = None,
     candidates: Annotated[int, typer.Option(min=1, help="Policies to simulate.")] = 10_000,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Draws of the last stage.")] = 60,
@@ -364,6 +364,8 @@ def _facts(question: Question, advice: Advice) -> Iterator[tuple[str, str]]:
         yield "dropped", f"{one.candidate}: {one.reason}"
     if len(advice.dropped) > _SHOWN_DROPPED:
         yield "", f"and {len(advice.dropped) - _SHOWN_DROPPED} more"
+    if advice.kubernetes is not None:
+        yield "for Kubernetes", advice.kubernetes
     if advice.left_out:
         yield "left out", ", ".join(advice.left_out)
     found = advice.searched

@@ -120,7 +120,7 @@ def policy_of_run(policy: Mapping[str, Any], manifest: Mapping[str, Any], *, whe
     """Return a policy by the version of Kubernetes that scaled by it in a run.
 
     That is the cluster's. The embedded bench follows the version that the policy names, else its
-    own, which its API server tells: 1.34 in older runs.
+    own, that of its API server: 1.34 in older runs.
 
     :param manifest: of the run.
     """
