@@ -196,7 +196,8 @@ class _Asked:
 
         if bool(scenarios) == (observation is not None):
             refuse("SCENARIO", " ".join(scenarios) or "none", "one or more, or --observation RUN")
-        given, lacks, is_known, kubernetes = list(scenarios), list[str](), True, None
+        given, lacks, is_known = list(scenarios), list[str](), True
+        kubernetes: str | None = None
         if observation is not None:
             path, is_known, lacks, kubernetes = _replay(observation)
             given = [str(path)]
@@ -255,9 +256,10 @@ def _replay(run: str) -> tuple[Path, bool, list[str], str | None]:
     if seen.pod_rate_per_second is None:
         why = f"the rate of a pod is not known: {seen.pod_rate_source}"
         lacks.append(f"{why}; --pod-rate of observe states it")
+    kubernetes: str | None = None
     version = (manifest.get("cluster") or {}).get("kubernetes")
-    is_followed = version is not None and manifest["fidelity"] == "kubernetes"
-    kubernetes = followed_version(version) if is_followed else None
+    if version is not None and manifest["fidelity"] == "kubernetes":
+        kubernetes = followed_version(version)
     return replay, seen.policy is not None, lacks, kubernetes
 
 

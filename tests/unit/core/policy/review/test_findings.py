@@ -102,12 +102,12 @@ def test_a_plain_policy_warns_of_nothing() -> None:
         ("no-behavior", "note", {"advanced": None}),
         ("up-window-waits", "note", {"advanced": behavior(scaleUp=window(300))}),
         ("down-window-short", "warning", {"advanced": behavior(scaleDown=window(0))}),
-        ("tolerance-ignored", "warning", {"advanced": behavior(scaleUp={"tolerance": "0.05"})}),
+        ("tolerance-of-object", "note", {"advanced": behavior(scaleUp={"tolerance": "0.05"})}),
         (
-            "tolerance-of-object",
-            "note",
+            "tolerance-ignored",
+            "warning",
             {
-                "annotations": {KUBERNETES_ANNOTATION: "1.35"},
+                "annotations": {KUBERNETES_ANNOTATION: "1.34"},
                 "advanced": behavior(scaleUp={"tolerance": "0.05"}),
             },
         ),
