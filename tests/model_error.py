@@ -20,7 +20,6 @@ import yaml
 
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder, KeptRun
 from lagbench.catalog.catalog import load_policy
-from lagbench.core.hpa.controller_flags import followed_version
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.policy.policy import Policy
@@ -30,6 +29,7 @@ from lagbench.core.simulation.model_error import ModelError, error_of
 from lagbench.core.simulation.prediction import PHASES, draws
 from lagbench.core.simulation.simulate import left_out
 from lagbench.core.simulation.simulated_world import SimulatedEnvironment
+from lagbench.results.read_run import policy_of_run
 
 ROOT = Path(__file__).resolve().parents[1]
 FINDINGS = ROOT / "docs" / "findings"
@@ -82,7 +82,7 @@ def _played(experiment: str, run: KeptRun) -> Played | None:
         scenario,
         _policy(files),
         files["manifest"]["policy"],
-        {number: load_policy(action.policy) for number, action in swaps.items()},
+        {number: _of_catalog(action.policy, files) for number, action in swaps.items()},
         measures,
         _phase(files),
         files["manifest"]["stream_started_at"] // NANOSECONDS,
@@ -93,9 +93,12 @@ def _policy(files: Mapping[str, Any]) -> Policy:
     """Return the policy that is kept with the run, else the catalog's."""
     name = files["manifest"]["policy"]
     if "policy" not in files:
-        return load_policy(name)
-    version = followed_version(files["manifest"]["cluster"]["kubernetes"])
-    return Policy.read(yaml.safe_load(files["policy"]), where=name, kubernetes=version)
+        return _of_catalog(name, files)
+    return policy_of_run(yaml.safe_load(files["policy"]), files["manifest"], where=name)
+
+
+def _of_catalog(name: str, files: Mapping[str, Any]) -> Policy:
+    return policy_of_run(load_policy(name).manifest, files["manifest"], where=name)
 
 
 def _phase(files: Mapping[str, Any]) -> float | None:

@@ -20,6 +20,7 @@ import psutil
 import uvicorn
 
 from localkube.api.api_app import ApiServer
+from localkube.api.api_discovery_answers import KUBERNETES
 from localkube.controllers.deployments import DeploymentController
 from localkube.controllers.events import EventExpiry, EventRecorder
 from localkube.controllers.jobs import JobController
@@ -74,6 +75,8 @@ class ServerSettings:
     """Modules to import before the first fork; ``name.*`` means all modules of a package."""
     context: str = "localkube"
     """Its name in the kubeconfig."""
+    kubernetes: str = KUBERNETES
+    """The version that it says it is."""
 
 
 def main(**more: Any) -> int:
@@ -145,6 +148,7 @@ class ControlPlane:
             metrics=PodMetrics(self.node.workers),
             node=self.node,
             token=token,
+            kubernetes=settings.kubernetes,
         )
 
     async def stop_pods(self, limit_seconds: float) -> None:

@@ -80,7 +80,7 @@ def advise(
         int | None, typer.Option("--max", min=1, help="The most pods; default: the partitions.")
     ] = None,
     kubernetes: Annotated[
-        str | None, typer.Option(help="Your Kubernetes; default: as the present policy names it.")
+        str | None, typer.Option(help="Your Kubernetes; default: the policy's, else the bench's.")
     ] = None,
     candidates: Annotated[int, typer.Option(min=1, help="Policies to simulate.")] = 10_000,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Draws of the last stage.")] = 60,
@@ -123,7 +123,7 @@ def advise(
         environment=around if pod_start is None else replace(around, start_up_seconds=pod_start),
         min_replicas=least,
         max_replicas=most,
-        kubernetes=kubernetes,
+        kubernetes=kubernetes or asked.kubernetes,
         budget=candidates,
         draws=(*(one for one in question.draws if one < seeds), seeds),
     )
@@ -178,6 +178,7 @@ class _Asked:
     has_present: bool  # False: nothing is known of it
     overrides: Mapping[str, str]
     lacks: Sequence[str] = ()  # why an observation is not enough
+    kubernetes: str | None = None  # of the observed cluster, as it is followed
 
     @classmethod
     def of(
@@ -196,15 +197,16 @@ class _Asked:
         if bool(scenarios) == (observation is not None):
             refuse("SCENARIO", " ".join(scenarios) or "none", "one or more, or --observation RUN")
         given, lacks, is_known = list(scenarios), list[str](), True
+        kubernetes: str | None = None
         if observation is not None:
-            path, is_known, lacks = _replay(observation)
+            path, is_known, lacks, kubernetes = _replay(observation)
             given = [str(path)]
         # The search is at the full rates; what it finds is rehearsed at the scale that was asked.
         whole = [*(settings or ()), "rate_scale=1"]
         cells = {one: asked_cell(one, policy, None, whole)[0] for one in given}
         own = {cell.policy.where for cell in cells.values()}
         has_present = len(own) == 1 and (policy is not None or is_known)
-        return cls(cells, has_present, parse_settings(settings or ()), lacks)
+        return cls(cells, has_present, parse_settings(settings or ()), lacks, kubernetes)
 
     def with_pod_start(self, seconds: float) -> _Asked:
         """Return what its rehearsals are asked with, so that their pods start as simulated."""
@@ -231,15 +233,20 @@ class _Asked:
         )
 
 
-def _replay(run: str) -> tuple[Path, bool, list[str]]:
-    """Return the scenario of an observation, whether its policy is known, and what it lacks."""
+def _replay(run: str) -> tuple[Path, bool, list[str], str | None]:
+    """Return the scenario of an observation, whether its policy is known, and what it lacks.
+
+    The last is the version of Kubernetes of its cluster, as it is followed; None: not known.
+    """
     from lagbench.adapters.runs.experiment_folder import find
+    from lagbench.core.hpa.controller_flags import followed_version
     from lagbench.core.measures.evidence.observed_group import OBSERVED_FIELD, Observation
     from lagbench.results.observed_run import LOAD_FILE, scenario_of_observation
 
     folder = find(run)
     replay = scenario_of_observation(folder)
-    seen = Observation(**folder.read_json(folder.manifest)[OBSERVED_FIELD])
+    manifest = folder.read_json(folder.manifest)
+    seen = Observation(**manifest[OBSERVED_FIELD])
     lacks = []
     rows = (folder.path / LOAD_FILE).read_text(encoding="utf-8").split()
     seconds = float(rows[-1].split(",")[0])
@@ -249,7 +256,11 @@ def _replay(run: str) -> tuple[Path, bool, list[str]]:
     if seen.pod_rate_per_second is None:
         why = f"the rate of a pod is not known: {seen.pod_rate_source}"
         lacks.append(f"{why}; --pod-rate of observe states it")
-    return replay, seen.policy is not None, lacks
+    kubernetes: str | None = None
+    version = (manifest.get("cluster") or {}).get("kubernetes")
+    if version is not None and manifest["fidelity"] == "kubernetes":
+        kubernetes = followed_version(version)
+    return replay, seen.policy is not None, lacks, kubernetes
 
 
 def _slos(given: Sequence[str] | None) -> list[AskedSlo]:
@@ -364,6 +375,8 @@ def _facts(question: Question, advice: Advice) -> Iterator[tuple[str, str]]:
         yield "dropped", f"{one.candidate}: {one.reason}"
     if len(advice.dropped) > _SHOWN_DROPPED:
         yield "", f"and {len(advice.dropped) - _SHOWN_DROPPED} more"
+    if advice.kubernetes is not None:
+        yield "for Kubernetes", advice.kubernetes
     if advice.left_out:
         yield "left out", ", ".join(advice.left_out)
     found = advice.searched

@@ -6,6 +6,7 @@ import shlex
 import signal
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +15,7 @@ import typer
 
 from lagbench.cli.options import SloOption, new_id, number, refuse, slo_limits
 from lagbench.cli.terminal import Terminal
+from lagbench.errors import NotReady
 
 if TYPE_CHECKING:
     from lagbench.adapters.kafka.kafka_admin import GroupSnapshot
@@ -38,6 +40,7 @@ class _Subject:
     snapshot: GroupSnapshot
     place: ObservedPlace | None
     workload: ObservedWorkload | None = None
+    kubernetes: str | None = None  # of the cluster; None: not asked, or not told
 
 
 def observe(
@@ -101,6 +104,8 @@ def observe(
     if place is not None and names_workload:
         with place.open_kube() as kube:
             subject.workload = find_workload(kube, deployment, scaled_object)
+            with suppress(NotReady):
+                subject.kubernetes = kube.server_version()
     folder = _new_folder(subject, seconds, limits, pod_rate)
     console.say(f"observing group {group} on topic {topic} for {seconds:g} s: {folder.path}")
     if subject.workload is not None and subject.workload.policy_unknown:
@@ -167,7 +172,8 @@ def _new_folder(
         policy_text="" if policy is None else yaml.safe_dump(policy, sort_keys=False),
         created_at=time.time_ns(),
     )
-    folder.update_manifest(**{OBSERVED_FIELD: seen.as_dict()})
+    cluster = {"cluster": {"kubernetes": subject.kubernetes}} if subject.kubernetes else {}
+    folder.update_manifest(**{OBSERVED_FIELD: seen.as_dict()}, **cluster)
     return folder
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 
-from lagbench.core.hpa.controller_flags import has_gate, version_of
+from lagbench.core.hpa.controller_flags import DEFAULT_KUBERNETES, has_gate, version_of
 from lagbench.core.keda.object.scaled_object_spec import API_VERSION, DEFAULT_MAX_REPLICAS, KIND
 from lagbench.core.policy.admission.api_server import (
     Admission,
@@ -161,5 +161,6 @@ if __name__ == "__main__":
         forked=("lagbench.programs.", "lag_scaler"),
         warm=WARM,
         context=CONTEXT,
+        kubernetes=DEFAULT_KUBERNETES,
     )
     sys.exit(code)

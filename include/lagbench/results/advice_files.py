@@ -220,7 +220,8 @@ def summary(advice: Advice, command: str) -> str:
     left = ", ".join(advice.left_out) or "nothing"
     found = advice.searched
     lines += ["", f"Simulated: {found.candidates:,} policies, {found.simulations:,} runs, "]
-    lines[-1] += f"scenarios {', '.join(advice.scenarios)}; left out: {left}. {proof_text(advice)}"
+    lines[-1] += f"scenarios {', '.join(advice.scenarios)}; Kubernetes {advice.kubernetes}; "
+    lines[-1] += f"left out: {left}. {proof_text(advice)}"
     return "\n".join([*lines, "", f"`{command}`", ""])
 
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.run_manifest import CURRENT_FORMAT, FORMAT_FIELD
 from lagbench.core.clocks import clock_set, on_recorders_clock
-from lagbench.core.hpa.controller_flags import followed_version
+from lagbench.core.hpa.controller_flags import followed_version, version_of
 from lagbench.core.measures.accounting.accounting import CommitMove, commits_moved_back
 from lagbench.core.measures.evidence.group_strangers import with_pods_of_members
 from lagbench.core.measures.evidence.lag_readings import LagSeries, RateSeries, without_stale
@@ -113,16 +113,26 @@ def read_policy(folder: RunFolder, observed: Observation | None = None) -> Polic
     if observed is not None and observed.policy is None:
         return Policy.unknown(where, observed.pods_at_start)
     found = _yaml(folder, folder.read_text(folder.policy), "policy.yaml")
-    return Policy.read(found, where=where, kubernetes=_kubernetes(folder))
+    return policy_of_run(found, _manifest(folder), where=where)
 
 
-def _kubernetes(folder: RunFolder) -> str | None:
-    """Return the version of the run's cluster, as it is followed; None: the embedded bench."""
-    manifest = folder.read_json(folder.manifest) if folder.manifest.exists() else {}
+def policy_of_run(policy: Mapping[str, Any], manifest: Mapping[str, Any], *, where: str) -> Policy:
+    """Return a policy by the version of Kubernetes that scaled by it in a run.
+
+    That is the cluster's. The embedded bench follows the version that the policy names, else its
+    own, that of its API server: 1.34 in older runs.
+
+    :param manifest: of the run.
+    """
     version = (manifest.get("cluster") or {}).get("kubernetes")
-    if manifest.get("fidelity") != "kubernetes" or version is None:
-        return None
-    return followed_version(version)
+    followed = None if version is None else followed_version(version)
+    if followed is not None and manifest.get("fidelity") != "kubernetes":
+        followed = version_of(policy, followed)
+    return Policy.read(policy, where=where, kubernetes=followed)
+
+
+def _manifest(folder: RunFolder) -> Mapping[str, Any]:
+    return folder.read_json(folder.manifest) if folder.manifest.exists() else {}
 
 
 def _work(
@@ -156,7 +166,7 @@ def _swapped(folder: RunFolder, scenario: Scenario) -> dict[int, Policy]:
             name = folder.swapped_policy(number).name
             content = _yaml(folder, folder.read_text(folder.swapped_policy(number)), name)
             where = f"run {folder.reference}: {name}"
-            found[number] = Policy.read(content, where=where, kubernetes=_kubernetes(folder))
+            found[number] = policy_of_run(content, _manifest(folder), where=where)
     return found
 
 

@@ -16,6 +16,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from localkube.api.api_discovery_answers import (
+    KUBERNETES,
     discovery_document,
     single_row_table,
     table_of,
@@ -62,6 +63,7 @@ class ApiServer:
     metrics: PodMetrics
     node: Node
     token: str
+    kubernetes: str = KUBERNETES
 
     def application(self) -> Starlette:
         """Return the ASGI application."""
@@ -85,8 +87,10 @@ class ApiServer:
         if not hmac.compare_digest(given.encode(), f"Bearer {self.token}".encode()):
             raise ApiError(401, "Unauthorized", "Unauthorized")
         path, verb = request.url.path, _VERBS[request.method]
-        if verb == "get" and (document := discovery_document(path, self.kinds)) is not None:
-            return _json(document)
+        if verb == "get":
+            document = discovery_document(path, self.kinds, self.kubernetes)
+            if document is not None:
+                return _json(document)
         target = parse_path(path, self.kinds)
         if verb not in target.resource.verbs and not target.subresource:
             plural = target.resource.qualified_plural

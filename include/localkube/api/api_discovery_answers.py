@@ -14,15 +14,8 @@ from localkube.kube_objects import (
     scale_target,
 )
 
-# The version whose API the subset follows (spec/keda-hpa was read at 1.34).
-_VERSION = {
-    "major": "1",
-    "minor": "34",
-    "gitVersion": "v1.34.0+localkube",
-    "gitCommit": "",
-    "gitTreeState": "clean",
-    "platform": "linux/amd64",
-}
+KUBERNETES = "1.34"
+"""The version whose API the subset follows (spec/keda-hpa was read at it)."""
 
 _SUBRESOURCE_VERBS = {
     "status": ("get", "patch", "update"),
@@ -32,13 +25,15 @@ _SUBRESOURCE_VERBS = {
 }
 
 
-def discovery_document(path: str, kinds: Sequence[Resource]) -> JsonObject | None:
+def discovery_document(
+    path: str, kinds: Sequence[Resource], kubernetes: str = KUBERNETES
+) -> JsonObject | None:
     """Return the discovery document served at ``path``, or None if it is another path."""
     groups = {row.group for row in kinds if row.group}
     found: JsonObject | None = None
     match [part for part in path.split("/") if part]:
         case ["version"]:
-            found = dict(_VERSION)
+            found = _version(kubernetes)
         case ["openapi", "v3", *rest]:
             found = _openapi("/".join(rest), kinds)
         case ["api"]:
@@ -55,6 +50,18 @@ def discovery_document(path: str, kinds: Sequence[Resource]) -> JsonObject | Non
             answer = {"apiVersion": "v1", "groupVersion": version, "resources": resources}
             found = {"kind": "APIResourceList", **answer} if rows else None
     return found
+
+
+def _version(kubernetes: str) -> JsonObject:
+    major, _, minor = kubernetes.partition(".")
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": f"v{kubernetes}.0+localkube",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "platform": "linux/amd64",
+    }
 
 
 def _group(name: str, kinds: Sequence[Resource]) -> JsonObject:
@@ -115,7 +122,7 @@ def _openapi(group_path: str, kinds: Sequence[Resource]) -> JsonObject | None:
         paths[path] = dict.fromkeys(methods, operation)
     return {
         "openapi": "3.0.0",
-        "info": {"title": "localkube", "version": _VERSION["gitVersion"]},
+        "info": {"title": "localkube", "version": f"v{KUBERNETES}"},
         "paths": paths,
         "components": {"schemas": {}},
     }

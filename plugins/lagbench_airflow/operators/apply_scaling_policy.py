@@ -22,6 +22,7 @@ from lagbench.core.cluster.policy_manifest import (
     policy_for_run,
 )
 from lagbench.core.cluster.spark_connection import SparkPlace
+from lagbench.core.hpa.controller_flags import version_of
 from lagbench.core.keda.loop.keda_hpa import KEDA_VERSION, VERSION_LABEL, is_handed_over
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.policy.stream_windows import aligned_start_ns
@@ -151,14 +152,17 @@ def started_versions(place: SparkPlace) -> dict[str, str]:
 def autoscaler_version(
     policy: Mapping[str, Any], hpa: Mapping[str, Any], *, is_embedded: bool
 ) -> dict[str, str]:
-    """Return the version of the KEDA that drives ``policy``, or of our autoscaler's rules.
+    """Return the version of the KEDA that drives ``policy``, or those of our autoscaler's rules.
 
-    ``hpa``: the live HPA, on which KEDA writes its version; ``unknown`` if it is not there. Empty
-    for a policy that is an HPA: Kubernetes alone scales then, and the manifest has its version.
+    ``hpa``: the live HPA, on which KEDA writes its version; ``unknown`` if it is not there. On a
+    cluster empty for a policy that is an HPA: Kubernetes alone scales then, and the manifest has
+    its version.
     """
-    if policy["kind"] != SCALED_OBJECT:
+    is_hpa = policy["kind"] != SCALED_OBJECT
+    if is_embedded or (not is_hpa and is_handed_over(policy)):
+        keda = {} if is_hpa else {"keda-rules": KEDA_VERSION}
+        return {**keda, "kubernetes-rules": version_of(policy)}
+    if is_hpa:
         return {}
-    if is_embedded or is_handed_over(policy):
-        return {"keda-rules": KEDA_VERSION}
     version = ((hpa.get("metadata") or {}).get("labels") or {}).get(VERSION_LABEL)
     return {"keda": UNKNOWN if version is None else str(version)}

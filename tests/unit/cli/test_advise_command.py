@@ -80,10 +80,14 @@ def test_what_has_no_advice_says_why(
 def test_an_observation_is_advised_on_if_it_is_enough(
     lagbench: Command, seconds: int, pod_rate: float | None, words: list[str]
 ) -> None:
-    """Long enough for a scale-down, with the rate of a pod; its policy need not be known."""
+    """Long enough for a scale-down, with the rate of a pod; its policy need not be known.
+
+    The advice is for the Kubernetes of its cluster.
+    """
     folder = RunFolder.create("observed", lagbench.runs)
     seen = {"group": "g", "topic": "t", "pod_rate_per_second": pod_rate}
-    folder.write_json(folder.manifest, {"observed": seen})
+    cluster = {"fidelity": "kubernetes", "cluster": {"kubernetes": "v1.34.4"}}
+    folder.write_json(folder.manifest, {"observed": seen, **cluster})
     half = seconds / 2
     folder.write_text(
         "observed_load.csv", f"second,rate\n0,20\n{half:g},200\n{half + 30:g},20\n{seconds},0\n"
@@ -100,3 +104,4 @@ def test_an_observation_is_advised_on_if_it_is_enough(
     assert len(found["reasons"]) >= len(words)
     assert all(word in " ".join(found["reasons"]) for word in words)
     assert found["present"] is None
+    assert found["kubernetes"] == "1.34"

@@ -82,9 +82,7 @@ def test_a_policy_that_needs_a_newer_kubernetes_starts_nothing(
 ) -> None:
     """1.34 drops a tolerance: nothing that was predicted or rehearsed would hold."""
     text = policy_file("lab-eleven-tolerance").read_text()
-    (tmp_path / "mine.yaml").write_text(
-        text.replace('lagbench.io/kubernetes: "1.37"', "team: mine")
-    )
+    (tmp_path / "mine.yaml").write_text(text.replace('kubernetes: "1.37"', 'kubernetes: "1.34"'))
     answer = lagbench(verb, "lab_spike", "--policy", str(tmp_path / "mine.yaml"))
 
     assert answer.code == ExitCode.WRONG_INPUT

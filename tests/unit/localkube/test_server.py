@@ -104,4 +104,5 @@ def test_discovery_lists_every_kind_of_the_table() -> None:
         assert (f"{row.plural}/status" in listed) is row.has_status
         assert row.group in names
     assert (discovery_document("/openapi/v3", BUILT_IN) or {})["paths"]["apis/apps/v1"]
+    assert (discovery_document("/version", BUILT_IN, "1.37") or {})["minor"] == "37"
     assert discovery_document("/apis/nothing.example", BUILT_IN) is None

@@ -25,6 +25,7 @@ from tests.unit.plugins.conftest import (
 from lagbench.adapters.kube.cluster_lease import HOLDER_NAME, HOLDER_VARIABLE, ClusterLease
 from lagbench.core.cluster.lease import longest_run_seconds
 from lagbench.core.cluster.spark_connection import SparkPlace
+from lagbench.core.hpa.controller_flags import DEFAULT_KUBERNETES, KUBERNETES_ANNOTATION
 from lagbench.core.keda.loop.keda_hpa import CONTROLLER, KEDA_VERSION, SCALED_BY
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.embedded import bench
@@ -271,6 +272,10 @@ def test_a_bench_of_somebody_else_stays(world: World, machine: Machine, whose: s
 
 OF_KEDA = {"metadata": {"labels": {"app.kubernetes.io/version": "2.99.1"}}}
 
+RULES = {"keda-rules": KEDA_VERSION, "kubernetes-rules": DEFAULT_KUBERNETES}
+
+OLDER = {"annotations": {KUBERNETES_ANNOTATION: "1.34"}}
+
 OURS_INSTEAD = SCALED_OBJECT | {"metadata": {"name": "c", "annotations": {SCALED_BY: CONTROLLER}}}
 
 
@@ -293,9 +298,11 @@ def test_versions_are_named_where_they_are_known(
     [
         (SCALED_OBJECT, OF_KEDA, False, {"keda": "2.99.1"}),
         (SCALED_OBJECT, {"metadata": {}}, False, {"keda": "unknown"}),
-        (SCALED_OBJECT, OF_KEDA, True, {"keda-rules": KEDA_VERSION}),
-        (OURS_INSTEAD, {"metadata": None}, False, {"keda-rules": KEDA_VERSION}),
+        (SCALED_OBJECT, OF_KEDA, True, RULES),
+        (OURS_INSTEAD, {"metadata": None}, False, RULES),
+        (SCALED_OBJECT | {"metadata": OLDER}, OF_KEDA, True, RULES | {"kubernetes-rules": "1.34"}),
         (HPA, OF_KEDA, False, {}),
+        (HPA, OF_KEDA, True, {"kubernetes-rules": DEFAULT_KUBERNETES}),
     ],
 )
 def test_keda_is_distinguished_from_its_rules(

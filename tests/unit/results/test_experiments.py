@@ -232,6 +232,25 @@ def test_the_result_tells_the_cluster_and_leaves_a_pair_of_two_versions_out(
     assert "cluster.kubernetes" in compared.left_out[0]
 
 
+def test_the_result_tells_by_which_rules_of_kubernetes_the_embedded_bench_scaled(
+    tmp_path: Path,
+) -> None:
+    """Two policies may name two versions; runs that did not record theirs have no note."""
+    folder = started(tmp_path)
+    for run in read_progress(folder).missing:
+        made = write_run(tmp_path, run)
+        known = made.read_json(made.manifest).get("versions", {})
+        rules = {"eager": {"kubernetes-rules": "1.34"}}.get(run.cell, {})
+        made.update_manifest(versions=known | rules)
+        record_run(folder, run, made, now=2)
+    result = conclude(folder, root=tmp_path)
+
+    assert [note for note in result.notes if note.startswith("fidelity")] == [
+        "fidelity processes: the rules of Kubernetes 1.34"
+    ]
+    assert all(len(compared.pairs) == result.pairs for compared in result.comparisons)
+
+
 def test_the_same_cell_twice_renews_the_noise_floor(tmp_path: Path) -> None:
     """The floor is kept in the runs folder, and a later experiment shows it beside its result.
 

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from msgspec.structs import replace
 from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run
 
 from lagbench.core.clocks import API_SERVER
+from lagbench.core.hpa.controller_flags import KUBERNETES_ANNOTATION
 from lagbench.core.measures.measures import Measures
 from lagbench.core.telemetry.records_of_programs import HpaSync, KedaPoll, Record, Scaled
 from lagbench.core.telemetry.records_of_recorder import (
@@ -36,15 +38,28 @@ def on_cluster(content: RunContent) -> RunContent:
     return content
 
 
-@pytest.mark.parametrize(("fidelity", "version"), [("kubernetes", "1.37"), ("processes", None)])
-def test_a_run_is_read_by_the_version_of_its_cluster(
-    tmp_path: Path, fidelity: str, version: str | None
+@pytest.mark.parametrize(
+    ("fidelity", "cluster", "named", "version"),
+    [
+        ("kubernetes", "v1.36.2", "1.37", "1.36"),
+        ("processes", "v1.34.0+localkube", None, "1.34"),
+        ("processes", "v1.34.0+localkube", "1.37", "1.37"),
+        ("processes", "v1.37.0+localkube", "1.34", "1.34"),
+    ],
+)
+def test_a_run_is_read_by_the_version_that_scaled_it(
+    tmp_path: Path, fidelity: str, cluster: str, named: str | None, version: str
 ) -> None:
-    """Localkube has a version, too, but each policy names the one that it is scaled by."""
+    """That of a cluster; on the embedded bench that of the policy, else the bench's of that day."""
     content = quick_spike_run()
-    content.manifest |= {"fidelity": fidelity, "cluster": {"kubernetes": "v1.37.2"}}
+    content.manifest |= {"fidelity": fidelity, "cluster": {"kubernetes": cluster}}
+    folder = content.write(tmp_path)
+    policy = yaml.safe_load(folder.read_text(folder.policy))
+    if named is not None:
+        policy["metadata"]["annotations"] = {KUBERNETES_ANNOTATION: named}
+    folder.write_text(folder.policy, yaml.safe_dump(policy))
 
-    assert read_policy(content.write(tmp_path)).limits.flags.kubernetes == version
+    assert read_policy(folder).limits.flags.version == version
 
 
 def as_reported(record: Any) -> list[Record]:

@@ -19,8 +19,8 @@ from lagbench.core.advice.manifest import Rules, Skeleton
 from lagbench.core.advice.model import Family, Knob
 from lagbench.core.advice.question import Question
 from lagbench.core.hpa.controller_flags import (
+    DEFAULT_KUBERNETES,
     KUBERNETES_ANNOTATION,
-    KUBERNETES_VERSIONS,
     has_gate,
 )
 from lagbench.core.policy.policy_limits import LAG_THRESHOLD_ANNOTATION
@@ -146,9 +146,9 @@ class Space:
 
     @property
     def _version(self) -> dict[str, str]:
-        """Return the annotation with which a bench follows the version; none for the oldest."""
+        """Return the annotation with which a bench follows the version; none for its default."""
         version = self.question.version
-        return {} if version == KUBERNETES_VERSIONS[0] else {KUBERNETES_ANNOTATION: version}
+        return {} if version == DEFAULT_KUBERNETES else {KUBERNETES_ANNOTATION: version}
 
     def fixed(self, pods: int) -> Draft:
         """Return the policy that has ``pods`` at any time."""

@@ -190,4 +190,4 @@ class Advice(MeasureModel):
     proof: tuple[ProvedPolicy, ...] = ()  # by scenario and role; empty: not rehearsed
     searched: Searched = Searched(candidates=0, simulations=0)
     left_out: tuple[str, ...] = ()  # of the scenarios: what is not simulated
-    kubernetes: str | None = None  # the version that the candidates are for; None: not given
+    kubernetes: str | None = None  # the version that the candidates are for; None: older advice

@@ -9,7 +9,7 @@ from math import ceil
 
 import lagbench
 from lagbench.core.advice.model import AskedSlo
-from lagbench.core.hpa.controller_flags import KUBERNETES_VERSIONS
+from lagbench.core.hpa.controller_flags import DEFAULT_KUBERNETES, KUBERNETES_VERSIONS
 from lagbench.core.policy.policy import Policy
 from lagbench.core.scenario.offered_load import load_spikes, offered_load
 from lagbench.core.scenario.scenario import Scenario
@@ -37,7 +37,7 @@ class Question:
     environment: SimulatedEnvironment = SimulatedEnvironment()  # noqa: RUF009 - frozen
     min_replicas: int | None = None
     max_replicas: int | None = None
-    kubernetes: str | None = None  # None: that of the present policy
+    kubernetes: str | None = None  # None: that of the present policy, else the default
     budget: int = 10_000  # candidates
     draws: tuple[int, ...] = (2, 5, 20, 60)  # of each stage, those before included
     code: str = lagbench.__version__  # of the simulator, for the keys of the jobs
@@ -53,7 +53,7 @@ class Question:
         if self.kubernetes is not None:
             return self.kubernetes
         present = self.present
-        return KUBERNETES_VERSIONS[0] if present is None else present.limits.flags.version
+        return DEFAULT_KUBERNETES if present is None else present.limits.flags.version
 
     @property
     def partitions(self) -> int:

@@ -59,7 +59,7 @@ def bounds_only(question: Question) -> Advice:
         "also": tuple(also),
         "scenarios": scenarios,
         "seeds": question.draws[-1],
-        "kubernetes": question.kubernetes,
+        "kubernetes": question.version,
         "left_out": tuple(sorted({part for one in question.scenarios for part in left_out(one)})),
     }
     if refused:

@@ -33,6 +33,9 @@ _MACHINE = ("processor", "cores", "architecture", "system", "kernel")
 _OF_SOME_POLICIES = {"versions.keda", "versions.keda-rules"}
 """Recorded for a ScaledObject only, as unknown if unreadable; an HPA is of Kubernetes alone."""
 
+KUBERNETES_RULES = "versions.kubernetes-rules"
+"""The policy names it, or it is the bench's own, which is compared as that of its API server."""
+
 _MISSING = "not recorded"
 
 
@@ -148,7 +151,7 @@ def differing_facts(environments: Iterable[Environment]) -> dict[str, list[str]]
     """
     every = [environment.facts for environment in environments]
     found = {}
-    for name in sorted({name for facts in every for name in facts}):
+    for name in sorted({name for facts in every for name in facts} - {KUBERNETES_RULES}):
         values = {facts.get(name, _MISSING) for facts in every}
         if name in _OF_SOME_POLICIES:
             values.discard(_MISSING)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal
 
-from lagbench.core.compare.cell_identity import differing_facts
+from lagbench.core.compare.cell_identity import KUBERNETES_RULES, differing_facts
 from lagbench.core.compare.comparable import ComparedRun, RunPair, comparable, side_names
 from lagbench.core.compare.compare import BOUNDS, Bound
 from lagbench.core.compare.experiment import (
@@ -383,11 +383,14 @@ def _notes(experiment: Experiment, progress: Progress, runs: Runs) -> Iterator[s
 
 
 def _cluster(run: ComparedRun) -> str:
-    """Return the versions of the cluster that a run was on; empty: it was on none."""
+    """Return the versions by which a run was scaled; empty: older runs of the embedded bench."""
     facts, fidelity = run.environment.facts, run.measures.fidelity
     kubernetes, keda = (facts.get(of, "unknown") for of in ("cluster.kubernetes", "versions.keda"))
     on = f"fidelity {fidelity}: Kubernetes {kubernetes} with KEDA {keda}"
-    return on if fidelity == "kubernetes" else ""
+    if fidelity == "kubernetes":
+        return on
+    rules = facts.get(KUBERNETES_RULES)
+    return f"fidelity {fidelity}: the rules of Kubernetes {rules}" if rules else ""
 
 
 def _phases(records: Sequence[RunRecord]) -> str:

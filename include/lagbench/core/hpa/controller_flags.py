@@ -31,7 +31,10 @@ TOLERANCE_ANNOTATION = "lagbench.io/hpa-tolerance"
 KUBERNETES_ANNOTATION = "lagbench.io/kubernetes"
 
 KUBERNETES_VERSIONS = ("1.34", "1.35", "1.36", "1.37")
-"""The first is followed where nothing names another."""
+"""Those whose HPA is known, oldest first."""
+
+DEFAULT_KUBERNETES = "1.37"
+"""Followed where nothing names another: by the embedded bench, predictions and checks of files."""
 
 GATES = {"HPAConfigurableTolerance": "1.35", "HPAGeneration": "1.37", "HPAScaleToZero": "1.37"}
 """The version from which a gate of the HPA is on by default."""
@@ -41,7 +44,10 @@ SYNCS_OF_A_PERIOD = (1, 3, 5, 15)
 
 
 def followed_version(git_version: str) -> str:
-    """Return the version by which an API server's ``v1.36.2`` is followed: the nearest known."""
+    """Return the version by which an API server's ``v1.36.2`` is followed: the nearest known.
+
+    One that cannot be read is followed as the oldest.
+    """
     found = re.match(r"v?(\d+)\.(\d+)", git_version)
     if found is None:
         return KUBERNETES_VERSIONS[0]
@@ -78,7 +84,7 @@ class ControllerFlags:
     @property
     def version(self) -> str:
         """Return the version that is followed."""
-        return self.kubernetes or KUBERNETES_VERSIONS[0]
+        return self.kubernetes or DEFAULT_KUBERNETES
 
     def has_gate(self, name: str) -> bool:
         """Return whether a gate of ``GATES`` is on in the version that is followed."""
@@ -94,12 +100,10 @@ class ControllerFlags:
     ) -> Tolerances:
         """Return the tolerances of an HPA with this behavior; ``controllers``: without a flag.
 
-        Those of ``behavior`` count unless a version is named that drops them: an older API server
-        stores none, and a run is refused there.
+        A version that drops those of ``behavior`` stores none, and a run is refused there.
         """
         usual = controllers if self.tolerance is None else self.tolerance
-        is_older = self.kubernetes is not None and not self.has_gate("HPAConfigurableTolerance")
-        if behavior is None or is_older:
+        if behavior is None or not self.has_gate("HPAConfigurableTolerance"):
             return Tolerances(usual, usual)
         up, down = behavior.scale_up.tolerance, behavior.scale_down.tolerance
         return Tolerances(usual if up is None else up, usual if down is None else down)
@@ -133,12 +137,12 @@ def controller_flags(manifest: Mapping[str, Any], *, where: str) -> ControllerFl
     return flags
 
 
-def version_of(manifest: Mapping[str, Any]) -> str:
-    """Return the version that an object names, as an API server follows it."""
+def version_of(manifest: Mapping[str, Any], otherwise: str = DEFAULT_KUBERNETES) -> str:
+    """Return the version that an object names, as an API server follows it; ``otherwise``: none."""
     metadata = manifest.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     found = annotations.get(KUBERNETES_ANNOTATION) if isinstance(annotations, Mapping) else None
-    return found if found in KUBERNETES_VERSIONS else KUBERNETES_VERSIONS[0]
+    return found if found in KUBERNETES_VERSIONS else otherwise
 
 
 def _number(annotations: Mapping[str, Any], name: str) -> float | None:

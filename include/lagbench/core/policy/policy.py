@@ -358,16 +358,18 @@ def require_kubernetes(policy: Policy, git_version: str | None = None) -> None:
     manifest, version = policy.manifest, policy.limits.flags.version
     is_handed = isinstance(policy.spec, ScaledObjectSpec) and is_handed_over(manifest)
     here = f'followed here is {version} (the annotation {KUBERNETES_ANNOTATION}: "{GATES[gate]}")'
-    if git_version is not None and not is_handed:
-        named, version = policy.limits.flags.kubernetes, followed_version(git_version)
-        here = f"the cluster has {git_version}"
-        if named not in (None, version):
+    if git_version is not None:
+        named, cluster = policy.limits.flags.kubernetes, followed_version(git_version)
+        has = f"the cluster has {git_version}"
+        if named not in (None, cluster) and not is_handed:
             raise WrongInput(
                 where=policy.where,
                 field=f"metadata.annotations[{KUBERNETES_ANNOTATION}]",
                 value=named,
-                allowed=f"{version}, or no annotation: {here}",
+                allowed=f"{cluster}, or no annotation: {has}",
             )
+        if not is_handed or not has_gate(gate, cluster):  # its API server stores the HPA
+            version, here = cluster, has
     if has_gate(gate, version):
         return
     field = "spec.behavior"

@@ -8,10 +8,11 @@ import pytest
 from tests.fakes.questions import DRAIN, P99, SPIKE, question, scenario
 
 from lagbench.core.advice.candidates import Draft, Space
+from lagbench.core.hpa.controller_flags import version_of
 from lagbench.core.policy.policy import check_fit, check_policy
 from lagbench.core.policy.review.policy_review import review_policy
 
-NEWEST = "1.37"
+OLDEST, NEWEST = "1.34", "1.37"
 
 
 def drafts(**changes: object) -> list[Draft]:
@@ -19,7 +20,7 @@ def drafts(**changes: object) -> list[Draft]:
     return Space(question(budget=300, **changes)).drafts()
 
 
-@pytest.mark.parametrize("kubernetes", ["1.34", NEWEST])
+@pytest.mark.parametrize("kubernetes", [OLDEST, NEWEST])
 def test_every_candidate_is_a_scaled_object_that_works(kubernetes: str) -> None:
     """The API server and KEDA accept it, the scenario fits, and ``policy check`` has no error."""
     found = drafts(kubernetes=kubernetes)
@@ -61,11 +62,13 @@ def test_without_a_present_policy_there_is_the_catalogs_target() -> None:
 
 def test_tolerance_and_push_are_for_a_kubernetes_that_reads_them() -> None:
     """Older ones drop the tolerance, and sync no HPA at once."""
-    old, new = drafts(), drafts(kubernetes=NEWEST)
+    old, new = drafts(kubernetes=OLDEST), drafts()
 
     assert not any("scaleUp.tolerance" in one.knobs or "syncOnStep" in one.knobs for one in old)
     assert any(one.knobs.get("scaleUp.tolerance") == 0 for one in new)
     assert any(one.knobs.get("syncOnStep") for one in new)
+    assert all(version_of(one.manifest) == OLDEST for one in old)
+    assert drafts(kubernetes=NEWEST) == new
 
 
 def test_thresholds_follow_the_rate_of_a_pod() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lagbench.core.hpa.controller_flags import (
+    DEFAULT_KUBERNETES,
     GATES,
     KUBERNETES_ANNOTATION,
     KUBERNETES_VERSIONS,
@@ -197,15 +198,16 @@ def test_an_object_sets_flags_of_the_controller_for_itself(
 
 
 def test_each_gate_is_on_from_its_version_on() -> None:
-    """As kube_features.go of 1.37 has them; 1.34 is followed where nothing is said."""
-    said = [{}, *({KUBERNETES_ANNOTATION: version} for version in KUBERNETES_VERSIONS)]
+    """As kube_features.go of 1.37 has them; the default is followed where nothing is said."""
+    said = [*({KUBERNETES_ANNOTATION: version} for version in KUBERNETES_VERSIONS), {}]
     found = [controller_flags({"metadata": {"annotations": one}}, where="policy") for one in said]
 
     assert {name: [one.has_gate(name) for one in found].index(True) for name in GATES} == {
-        "HPAConfigurableTolerance": 2,
-        "HPAGeneration": 4,
-        "HPAScaleToZero": 4,
+        "HPAConfigurableTolerance": 1,
+        "HPAGeneration": 3,
+        "HPAScaleToZero": 3,
     }
+    assert found[-1].version == DEFAULT_KUBERNETES
 
 
 @pytest.mark.parametrize(
@@ -228,7 +230,7 @@ def test_a_cluster_is_followed_by_the_nearest_version(git_version: str, followed
 @pytest.mark.parametrize(
     ("version", "up", "down", "wanted"),
     [
-        (None, "0.05", None, (0.05, 0.1)),  # what is stored counts: an older server stores none
+        (None, "0.05", None, (0.05, 0.1)),
         ("1.34", "0.05", "0", (0.1, 0.1)),
         ("1.35", "50m", "0", (0.05, 0.0)),
         ("1.37", None, "500u", (0.1, 0.0005)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -228,9 +229,33 @@ def test_a_policy_that_is_handed_over_may_have_flags_on_a_cluster() -> None:
 
 
 @pytest.mark.parametrize(
+    ("annotation", "cluster", "is_refused"),
+    [
+        (None, "v1.35.0", False),
+        (None, "v1.34.4", True),
+        ("1.37", "v1.35.0", False),
+        ("1.34", "v1.37.2", True),
+    ],
+)
+def test_a_tolerance_that_is_handed_over_needs_both_controller_and_api_server(
+    annotation: str | None, cluster: str, *, is_refused: bool
+) -> None:
+    """Lagbench's controller follows its own version, and the cluster stores the HPA."""
+    named = {} if annotation is None else {KUBERNETES_ANNOTATION: annotation}
+    handed = scaled_object(
+        {"lagbench.io/scaled-by": "lagbench-autoscaler", **named},
+        advanced=behavior(scaleUp={"tolerance": "0.05"}),
+    )
+    refused = pytest.raises(WrongInput, check=lambda error: error.value == "0.05")
+
+    with refused if is_refused else nullcontext():
+        require_kubernetes(Policy.read(handed, where="f"), cluster)
+
+
+@pytest.mark.parametrize(
     ("annotation", "cluster", "tolerance", "refused"),
     [
-        (None, None, "0.05", "0.05"),
+        (None, None, "0.05", None),
         ("1.34", None, "0.05", "0.05"),
         ("1.35", None, "0.05", None),
         (None, None, None, None),

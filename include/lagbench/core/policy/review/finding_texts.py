@@ -297,8 +297,8 @@ _TEXTS = {
     ),
     "sync-on-step": _Text(
         "note",
-        "the HPA syncs when a sample (every {sampling:g} s) shows a step of the metric, up to once "
-        "in {distance:g} s; its other syncs stay 15 s apart",
+        "from Kubernetes {since} on the HPA syncs when a sample (every {sampling:g} s) shows a "
+        "step of the metric, up to once in {distance:g} s; its other syncs stay 15 s apart",
     ),
     "sync-on-step/old": _Text(
         "warning",

@@ -102,12 +102,12 @@ def test_a_plain_policy_warns_of_nothing() -> None:
         ("no-behavior", "note", {"advanced": None}),
         ("up-window-waits", "note", {"advanced": behavior(scaleUp=window(300))}),
         ("down-window-short", "warning", {"advanced": behavior(scaleDown=window(0))}),
-        ("tolerance-ignored", "warning", {"advanced": behavior(scaleUp={"tolerance": "0.05"})}),
+        ("tolerance-of-object", "note", {"advanced": behavior(scaleUp={"tolerance": "0.05"})}),
         (
-            "tolerance-of-object",
-            "note",
+            "tolerance-ignored",
+            "warning",
             {
-                "annotations": {KUBERNETES_ANNOTATION: "1.35"},
+                "annotations": {KUBERNETES_ANNOTATION: "1.34"},
                 "advanced": behavior(scaleUp={"tolerance": "0.05"}),
             },
         ),
@@ -284,7 +284,8 @@ def test_annotations_are_named(annotations: dict[str, str], code: str) -> None:
 @pytest.mark.parametrize(
     ("named", "cluster", "up", "codes"),
     [
-        (None, None, "0.05", {"tolerance-ignored", "cap-sticks"}),
+        (None, None, "0.05", {"tolerance-of-object"}),
+        ("1.34", None, "0.05", {"tolerance-ignored", "kubernetes-version", "cap-sticks"}),
         ("1.35", None, "0.05", {"tolerance-of-object", "kubernetes-version"}),
         ("1.35", None, "0.1", {"tolerance-of-object", "kubernetes-version", "cap-sticks"}),
         (None, "1.37", "0.05", {"tolerance-of-object"}),
