@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from lagbench.core.hpa.controller_flags import metric_text
-from lagbench.core.hpa.hpa_object import HpaSpec, parse_hpa
+from lagbench.core.hpa.hpa_object import HpaSpec, parse_behavior, parse_hpa
 from lagbench.core.keda.loop.keda_hpa import build_hpa
 from lagbench.core.keda.loop.scalers import trigger_metric_spec
 from lagbench.core.keda.object.scaled_object import parse_scaled_object
@@ -102,7 +102,16 @@ class AppliedPolicy:
                 return _SAME
         except WrongInput as problem:
             return f"the stored spec is none that the bench knows ({problem})"
-        return _first_difference(found.model_dump(), applied.model_dump(), "") or _SAME
+        return _first_difference(_meant(found), _meant(applied), "") or _SAME
+
+
+def _meant(spec: BaseModel) -> dict[str, Any]:
+    """Return the fields of a spec; KEDA's operator writes a tolerance of 0.05 back as 50m."""
+    fields = spec.model_dump()
+    if isinstance(spec, ScaledObjectSpec) and spec.behavior is not None:
+        behavior = parse_behavior(spec.behavior, where=spec.name, field="behavior")
+        fields["behavior"] = behavior and behavior.model_dump()
+    return fields
 
 
 def _first_difference(found: Any, applied: Any, path: str) -> str | None:

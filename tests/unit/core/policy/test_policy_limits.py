@@ -289,6 +289,20 @@ def test_a_policy_that_needs_another_kubernetes_is_refused(
         require_kubernetes(policy, cluster)
 
 
+@pytest.mark.parametrize(
+    ("stored", "is_same"), [("0.05", True), ("50m", True), ("0.050", True), ("51m", False)]
+)
+def test_a_stored_tolerance_is_compared_as_a_number(stored: str, *, is_same: bool) -> None:
+    """KEDA's operator writes an object back when it adds its label, a tolerance of 0.05 as 50m."""
+    made, kept = (
+        scaled_object(advanced=behavior(scaleUp={"tolerance": text})) for text in ("0.05", stored)
+    )
+    applied = Policy.read(made, where="f").applied
+    found = applied.difference("ScaledObject", applied.name, kept["spec"], None)
+
+    assert (found == "") is is_same
+
+
 def of_run(kind: str | None = None, **changes: Any) -> dict[str, Any]:
     """Return a policy of the consumers, on a workload of this kind, with fields replaced."""
     target = {"name": "consumer"} if kind is None else {"name": "consumer", "kind": kind}
