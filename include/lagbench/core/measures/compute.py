@@ -68,6 +68,7 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
         fidelity=run.manifest["fidelity"],
         balancer=run.balancer,
         consumer_kind=run.scenario.consumer.kind,
+        work=None if run.scenario.consumer.kind == "own" else run.scenario.consumer.work,
         accounting_level=run.accounting_level,
         observation=run.observation,
         measured_from_at=from_at,

@@ -31,6 +31,7 @@ from lagbench.core.measures.spark_measures import SparkMeasures
 from lagbench.core.measures.standstill import Standstill
 from lagbench.core.scenario.consumer_kinds import KindName
 from lagbench.core.scenario.own_consumer import LevelName
+from lagbench.core.scenario.scenario import Work
 
 
 class Measures(MeasureModel):
@@ -67,6 +68,7 @@ class Measures(MeasureModel):
     accounting_level: LevelName | None = None  # None: lagbench's own consumers report everything
     observation: Observation | None = None  # None: the run made its own load
     spark: SparkMeasures | None = None  # None: the consumer does not run on Spark
+    work: Work | None = None  # None: an own consumer, or measured before this field existed
 
     @model_validator(mode="before")
     @classmethod
