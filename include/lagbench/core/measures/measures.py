@@ -164,6 +164,7 @@ _NAMED: dict[str, tuple[tuple[str, str, str, int, str], ...]] = {
         ("pod_minutes", "Pod time", "pod-minutes", 1, ""),
         ("pod_minutes_after", "Pod time after the window, until at rest", "pod-minutes", 1, ""),
         ("idle_pod_minutes", "Pod time without work", "pod-minutes", 1, ""),
+        ("cpu_ms_per_message", "CPU of the pods for a message", "ms", 3, ""),
         ("surplus_pods", "Pods that never got a partition", "", 0, "surplus_count"),
         ("surplus_records", "Messages done by pods without a partition", "messages", 0, ""),
     ),

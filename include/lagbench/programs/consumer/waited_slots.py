@@ -34,7 +34,7 @@ class WaitedSlots:
 
     @property
     def next_end_at(self) -> int | None:
-        """When the first wait is over; None: there is none."""
+        """When the first wait ends; None: nothing waits."""
         return self._waits[0][0] if self._waits else None
 
     def room_until(self, horizon_at: int, arrived_at: int, now: int) -> int:
@@ -63,7 +63,7 @@ class WaitedSlots:
         self._blocks += 1
 
     def end(self, now: int) -> None:
-        """Free the slots whose wait is over; their writes end ``now``."""
+        """Free the slots whose wait has ended; their writes end ``now``."""
         while self._waits and self._waits[0][0] <= now:
             _, _, place, done_at = heapq.heappop(self._waits)
             done_at[place] = now

@@ -25,7 +25,7 @@ FREE_BATCH_RECORDS = 2000
 
 
 class WriteSlots(Protocol):
-    """What the worker needs of the write slots of one pod; all instants are unix nanoseconds."""
+    """The write slots of one pod, as its worker uses them; instants are unix nanoseconds."""
 
     @property
     def next_start_at(self) -> int:
