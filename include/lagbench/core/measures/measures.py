@@ -68,7 +68,7 @@ class Measures(MeasureModel):
     accounting_level: LevelName | None = None  # None: lagbench's own consumers report everything
     observation: Observation | None = None  # None: the run made its own load
     spark: SparkMeasures | None = None  # None: the consumer does not run on Spark
-    work: Work | None = None  # None: an own consumer, or measured before this field existed
+    work: Work | None = None  # None: not a stand-in or Spark, or measured before this field existed
 
     @model_validator(mode="before")
     @classmethod

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import fsum
 from statistics import median
 
 import numpy as np
@@ -62,14 +63,15 @@ def cpu_ms_per_message(records: Iterable[TelemetryRecord]) -> float | None:
 
     None: no pod reported two totals with messages in between.
     """
-    spent, done = 0.0, 0
+    spent, done = list[float](), 0
     for own in _reports(records):
         for left, right in pairwise(own):
             seconds = right.cpu_seconds - left.cpu_seconds
             messages = right.processed_total - left.processed_total
             if seconds >= 0 and messages >= 0:  # else the container was restarted
-                spent, done = spent + seconds, done + messages
-    return 1000 * spent / done if done else None
+                spent.append(seconds)
+                done += messages
+    return 1000 * fsum(spent) / done if done else None
 
 
 def _reports(records: Iterable[TelemetryRecord]) -> list[list[ConsumerProgress]]:
