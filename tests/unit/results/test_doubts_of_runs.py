@@ -187,6 +187,7 @@ DOUBTS: dict[str, tuple[Damage, str]] = {
     "static members": (settings(static_membership=True), "other_settings"),
     "other commits": (settings(commit="auto"), "other_settings"),
     "no shutdown": (settings(graceful_shutdown=False), "other_settings"),
+    "other work": (settings(work="waited"), "other_settings"),
     "other balancer": (settings(balancer="range"), "other_settings"),
     "other seed": (lambda run: run.set_scenario(seed=99), "other_settings"),
     "no ends of a partition": (

@@ -68,6 +68,9 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
         fidelity=run.manifest["fidelity"],
         balancer=run.balancer,
         consumer_kind=run.scenario.consumer.kind,
+        work=run.scenario.consumer.work
+        if run.observation is None and run.scenario.consumer.kind != "own"
+        else None,
         accounting_level=run.accounting_level,
         observation=run.observation,
         measured_from_at=from_at,

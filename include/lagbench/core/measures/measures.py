@@ -31,6 +31,7 @@ from lagbench.core.measures.spark_measures import SparkMeasures
 from lagbench.core.measures.standstill import Standstill
 from lagbench.core.scenario.consumer_kinds import KindName
 from lagbench.core.scenario.own_consumer import LevelName
+from lagbench.core.scenario.scenario import Work
 
 
 class Measures(MeasureModel):
@@ -67,6 +68,7 @@ class Measures(MeasureModel):
     accounting_level: LevelName | None = None  # None: lagbench's own consumers report everything
     observation: Observation | None = None  # None: the run made its own load
     spark: SparkMeasures | None = None  # None: the consumer does not run on Spark
+    work: Work | None = None  # None: not a stand-in or Spark, or measured before this field existed
 
     @model_validator(mode="before")
     @classmethod
@@ -162,6 +164,7 @@ _NAMED: dict[str, tuple[tuple[str, str, str, int, str], ...]] = {
         ("pod_minutes", "Pod time", "pod-minutes", 1, ""),
         ("pod_minutes_after", "Pod time after the window, until at rest", "pod-minutes", 1, ""),
         ("idle_pod_minutes", "Pod time without work", "pod-minutes", 1, ""),
+        ("cpu_ms_per_message", "CPU of the pods for a message", "ms", 3, ""),
         ("surplus_pods", "Pods that never got a partition", "", 0, "surplus_count"),
         ("surplus_records", "Messages done by pods without a partition", "messages", 0, ""),
     ),

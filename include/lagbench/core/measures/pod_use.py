@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import fsum
 from statistics import median
 
 import numpy as np
@@ -37,11 +38,7 @@ class ConsumerCpu:
 
 def consumer_cpu(records: Iterable[TelemetryRecord]) -> ConsumerCpu:
     """Return the mean and the highest use of the pods; empty without two reports of a pod."""
-    reports: dict[str, list[ConsumerProgress]] = {}
-    for record in records:
-        if isinstance(record, ConsumerProgress):
-            reports.setdefault(record.source, []).append(record)
-    lines = [sorted(own, key=lambda report: report.at) for own in reports.values() if len(own) > 1]
+    lines = _reports(records)
     if not lines:
         none = np.empty(0)
         return ConsumerCpu(np.empty(0, dtype=np.int64), none, none)
@@ -59,6 +56,31 @@ def consumer_cpu(records: Iterable[TelemetryRecord]) -> ConsumerCpu:
     mean = np.full(grid.size, np.nan)
     np.divide(total, count, out=mean, where=count > 0)
     return ConsumerCpu(grid, mean, highest)
+
+
+def cpu_ms_per_message(records: Iterable[TelemetryRecord]) -> float | None:
+    """Return the CPU time of the pods after their start for each message, in ms; idle time counts.
+
+    None: no pod reported two totals with messages in between.
+    """
+    spent, done = list[float](), 0
+    for own in _reports(records):
+        for left, right in pairwise(own):
+            seconds = right.cpu_seconds - left.cpu_seconds
+            messages = right.processed_total - left.processed_total
+            if seconds >= 0 and messages >= 0:  # else the container was restarted
+                spent.append(seconds)
+                done += messages
+    return 1000 * fsum(spent) / done if done else None
+
+
+def _reports(records: Iterable[TelemetryRecord]) -> list[list[ConsumerProgress]]:
+    """Return the reports of each pod that has two or more, in their order."""
+    reports: dict[str, list[ConsumerProgress]] = {}
+    for record in records:
+        if isinstance(record, ConsumerProgress):
+            reports.setdefault(record.source, []).append(record)
+    return [sorted(own, key=lambda report: report.at) for own in reports.values() if len(own) > 1]
 
 
 def _use(own: list[ConsumerProgress], grid: Ints) -> Reals:

@@ -49,6 +49,7 @@ OWN_COMMIT_SECONDS = 5.0
 """The same of a user's consumer: the default of the clients' automatic commits."""
 CommitMode = Literal["auto", "manual", "transactional"]
 Workload = Literal["Deployment", "StatefulSet"]
+Work = Literal["scheduled", "waited"]
 
 
 class Keys(StrictModel):
@@ -90,6 +91,11 @@ class WorkFlags(StrictModel):
 class ConsumerFlags(WorkFlags):
     """The settings of the stand-in that its pod gets as flags of the same names."""
 
+    work: Work = Field(
+        "scheduled",
+        description="how a message takes its time: by a schedule, which makes up for a thread that "
+        "wakes up to 250 ms late, or waited for",
+    )
     balancer: Balancer = Field("cooperative-sticky", description="consumer is KIP-848")
     commit: CommitMode = Field(
         "manual", description="transactional: offsets and ledger together, or not at all"
@@ -277,6 +283,13 @@ class Scenario(StrictModel):
         fields = type(consumer).model_fields.items()
         given = {name for name, info in fields if getattr(consumer, name) != info.default}
         yield from kind_of(kind).problems(given, [action.kind for action in self.actions])
+        groups = {"": consumer} if second is None else {"": consumer, f"{FIELD}.": second.consumer}
+        for above, one in groups.items():
+            if one.work == "waited" and not one.mean_process_ms:
+                yield (
+                    f"{above}consumer.process_ms must be above 0 with consumer.work waited: there "
+                    "is nothing to wait for"
+                )
         if kind == "own":
             yield from own_problems(consumer, self.actions, has_payload=self.payload is not None)
         if kind == "own" and self.poison is not None:

@@ -108,6 +108,7 @@ class PodStarted(Record, tag="pod_started"):
     start_delay_seconds: float | None = None  # the intended wait; absent from runs of format 1
     start_cpu_seconds: float | None = None  # spent so far, mostly on imports; absent likewise
     cpu_ms: float = 0.0
+    work: str = "scheduled"  # of all runs before this field
 
 
 class GroupJoined(Record, tag="group_joined"):

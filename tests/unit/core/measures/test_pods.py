@@ -15,6 +15,7 @@ from lagbench.core.measures.pod_use import (
     PaidForItself,
     StartCost,
     consumer_cpu,
+    cpu_ms_per_message,
     idle_ratio,
     paid_for_itself,
     start_cost,
@@ -26,9 +27,9 @@ from lagbench.core.measures.replica_steps import ReplicaChange
 from lagbench.core.telemetry.records_of_programs import ConsumerProgress, PodStarted
 
 
-def report(pod: str, second: float, cpu_seconds: float) -> ConsumerProgress:
+def report(pod: str, second: float, cpu_seconds: float, done: int = 0) -> ConsumerProgress:
     """Return what a pod tells once a second."""
-    return of(ConsumerProgress, second, pod, cpu_seconds=cpu_seconds)
+    return of(ConsumerProgress, second, pod, cpu_seconds=cpu_seconds, processed_total=done)
 
 
 def test_use_is_cpu_time_by_time_between_reports() -> None:
@@ -66,6 +67,15 @@ def test_use_that_no_two_reports_show_is_unknown(
 
     for values in (found.mean, found.highest):
         assert [None if np.isnan(value) else value for value in values.tolist()] == use
+
+
+def test_a_message_costs_the_cpu_time_after_the_pods_start() -> None:
+    """Two pods spend 0.3 s on 600 messages; one starts again, and its start is no work."""
+    first = [report("a", 1, 2.0, 0), report("a", 2, 2.1, 100), report("a", 3, 2.2, 300)]
+    second = [report("b", 1, 5.0, 900), report("b", 2, 1.0, 0), report("b", 3, 1.1, 300)]
+
+    assert cpu_ms_per_message([*second, *first]) == pytest.approx(0.5)
+    assert cpu_ms_per_message([report("a", 1, 2.0, 10)]) is None
 
 
 def test_pod_time_is_cut_to_the_measurement_window() -> None:

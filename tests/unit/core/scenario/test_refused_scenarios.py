@@ -98,6 +98,10 @@ CONSUMERS: list[tuple[dict[str, Any], str]] = [
     (OWN | {"env": ENV | {"TOPIC": "orders"}}, "consumer.env"),
     (OWN | {"client_id": "{group}"}, "consumer.client_id"),
     (OWN | {"balancer": "range"}, "consumer.balancer"),
+    (OWN | {"work": "waited"}, "consumer.work"),
+    (SPARK | {"work": "waited"}, "consumer.work"),
+    ({"work": "slept"}, "consumer.work"),
+    ({"work": "waited", "process_ms": 0, "cpu_ms": 1}, "consumer.process_ms"),
     (OWN | {"kind": "stand-in"}, "consumer.manifest"),
 ]
 
@@ -143,6 +147,10 @@ TOGETHER: list[tuple[dict[str, Any], str]] = [
     ({"second_group": {"consumer": {"proces_ms": 2}}}, "second_group.consumer.proces_ms"),
     ({"second_group": {"keys": {}}}, "second_group.keys"),
     ({"second_group": 3}, "second_group"),
+    (
+        {"second_group": {"consumer": {"work": "waited", "process_ms": 0}}},
+        "second_group.consumer.process_ms",
+    ),
 ]
 
 
