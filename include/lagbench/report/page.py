@@ -24,6 +24,7 @@ from lagbench.catalog.catalog_files import from_home, is_path, list_policies
 from lagbench.core.compare.earlier_runs import differences
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.measures.rebalance_episodes import SCALE_STEPS
 from lagbench.core.policy.policy import Policy, check_fit
 from lagbench.core.simulation.model_error import error_text
 from lagbench.core.simulation.prediction import (
@@ -381,7 +382,7 @@ def _dip(measures: Measures) -> str:
     steps = [
         (step.dip_percent, step.window_seconds)
         for step in found.episodes
-        if step.trigger in ("scale_up", "scale_down") and step.dip_percent is not None
+        if step.trigger in SCALE_STEPS and step.dip_percent is not None
     ]
     window = max(steps, key=lambda step: step[0])[1] if steps else None
     deepest = "deepest" if window is None else f"deepest, in a {window:g} s window"
