@@ -7,6 +7,7 @@ Counted are stand-ins with cooperative-sticky that are dynamic and leave gracefu
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,16 +22,17 @@ from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.model import StepValue
 from lagbench.core.measures.rebalance_episodes import SCALE_STEPS, RebalanceEpisode
 from lagbench.core.measures.scale_steps import dip_of
+from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.scenario import Scenario
 
 FINDINGS = Path(__file__).resolve().parents[1] / "docs" / "findings"
 LIMIT = ExpectedValue(at_most=20)
 BUSY_SHARE = 0.9
-"""Of what the pods that were there can do: from here on a pod that gives partitions up has others."""
+"""Of what the pods that were there can do: a pod that gives partitions up then works on others."""
 CAUGHT_UP = 1.15
 """Times the base rate: above it a backlog is worked off."""
 SECOND_ROUND_SECONDS = 0.75
-"""One rebalance of a step down takes 0.2 to 0.6 s; a member joins again after 1 s at the soonest."""
+"""One rebalance of a step down takes 0.2 to 0.6 s, two of them above 1 s."""
 ROWS = (
     "up, pods busy",
     "up, pods with time to spare",
@@ -89,7 +91,7 @@ def _row(step: RebalanceEpisode, scenario: Scenario) -> str:
         return ROWS[0] if expected >= BUSY_SHARE * most else ROWS[1]
     if (step.duration_seconds or 0.0) >= SECOND_ROUND_SECONDS:
         return ROWS[4]
-    return ROWS[2] if expected <= CAUGHT_UP * scenario.profile.rate_per_second else ROWS[3]
+    return ROWS[2] if expected <= CAUGHT_UP * offered_load(scenario.profile).base_rate else ROWS[3]
 
 
 def table(steps: list[Step]) -> list[str]:
@@ -124,8 +126,8 @@ def main() -> None:
     steps = list(kept_steps())
     runs = {step.run_id for step in steps}
     missed = {step.run_id for step in steps if step.holds is not True}
-    print("\n".join(table(steps)))
-    print(f"{len(steps)} steps in {len(runs)} runs; above 20 % in {len(missed)} runs")
+    said = f"{len(steps)} steps in {len(runs)} runs; above 20 % in {len(missed)} runs"
+    sys.stdout.write("\n".join([*table(steps), said, ""]))
     if given.figure is not None:
         given.figure.write_text(figure(steps), encoding="utf-8")
 

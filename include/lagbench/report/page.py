@@ -42,6 +42,7 @@ from lagbench.printed_commands import runnable
 from lagbench.project import HOME
 from lagbench.report.next_steps import MOST_CHEAPER, NextStep, cheaper_policies, next_steps
 from lagbench.report.series import RunSeries, data_block, read_series
+from lagbench.report.step_strip import step_strip
 from lagbench.report.time_lag_histogram import histogram, seconds_text
 from lagbench.report.words import explained
 from lagbench.results.gate import read_record
@@ -117,6 +118,7 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         gate_class=GATE_CLASSES,
         slos=sorted(shown, key=lambda slo: STATUSES.index(slo.status)),
         tiles=tiles(measures, verdict),
+        step_strip=step_strip(measures, verdict),
         sentences=in_words(verdict, measures),
         earlier=earlier,
         differences=list(differences(earlier, measures)) if earlier else [],

@@ -39,11 +39,11 @@ RUN_LOOKS = {
     False: Look("none", _MISSED, "run that did not pass"),
 }
 STEP_LOOKS = {
-    True: Look(_MET, _MET, "step as claimed"),
-    False: Look(_MISSED, _MISSED, "step that is not"),
-    None: Look("none", _MISSED, "step that may not be"),
+    True: Look(_MET, _MET, "step within the limit"),
+    False: Look(_MISSED, _MISSED, "step beyond the limit"),
+    None: Look("none", _MISSED, "step that may be beyond it"),
 }
-UNCLAIMED = Look(_INK, _INK, "step without a claim")
+UNCLAIMED = Look(_INK, _INK, "step without a limit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def drawn(title: str, panels: Sequence[Panel], foot: str = "") -> str:
         top += _FOOT
     size = f'viewBox="0 0 {_WIDTH} {top:g}" width="{_WIDTH}" height="{top:g}"'
     font = f'font-family="system-ui, sans-serif" font-size="12" fill="{_INK}"'
-    opened = f'<svg xmlns="http://www.w3.org/2000/svg" {size} {font}>'
+    opened = f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size} {font}>'
     return "\n".join([opened, f"<title>{escape(title)}</title>", *parts, "</svg>"]) + "\n"
 
 
@@ -106,8 +106,9 @@ def _panel_of(result: ExperimentResult, name: str) -> Panel:
     is_of_steps = any(run.steps.get(name) for run in result.runs)
     rows: dict[str, list[Mark]] = {cell.name: [] for cell in result.cells}
     for run in sorted(result.runs, key=lambda run: run.pair):
-        claim = claims.get(run.cell)
-        rows[run.cell] += _of_steps(run, name, claim) if is_of_steps else _of_run(run, name)
+        whose = f"pair {run.pair}, {run.cell}"
+        steps = step_marks(name, run.steps.get(name, ()), claims.get(run.cell), whose)
+        rows[run.cell] += steps if is_of_steps else _of_run(run, name)
     return Panel(name, rows, tuple(sorted(limits)) if is_of_steps else (), is_of_steps)
 
 
@@ -124,23 +125,20 @@ def _of_run(run: RunLine, name: str) -> Iterator[Mark]:
         yield Mark(value, value, value, RUN_LOOKS[run.verdict == "pass"], said)
 
 
-def _of_steps(run: RunLine, name: str, claim: ExpectedValue | None) -> Iterator[Mark]:
-    measure, steps = NAMED[name], run.steps.get(name, ())
+def step_marks(
+    name: str, steps: Sequence[StepValue], claim: ExpectedValue | None, whose: str
+) -> Iterator[Mark]:
+    """Yield the mark of each step that was measured; ``whose`` begins what a pointer shows."""
+    measure = NAMED[name]
     for number, step in enumerate(steps, start=1):
         if step.value is None:
             continue
-        low, high = _ends(step, step.value)
+        low = step.value if step.low is None else step.low
+        high = step.value if step.high is None else step.high
         look = UNCLAIMED if claim is None else STEP_LOOKS[claim.holds(low, high)]
         between = measure.spread(step.value, low, high)
-        said = f"pair {run.pair}, {run.cell}, step {number} of {len(steps)}: {between}"
+        said = f"{whose}, step {number} of {len(steps)}: {between}"
         yield Mark(step.value, low, high, look, f"{said} {measure.unit}, {look.said}")
-
-
-def _ends(step: StepValue, value: float) -> tuple[float, float]:
-    return (
-        value if step.low is None else step.low,
-        value if step.high is None else step.high,
-    )
 
 
 def _drawn(panel: Panel, top: float) -> tuple[list[str], float]:
@@ -223,13 +221,17 @@ def _legend(panels: Sequence[Panel], y: float) -> Iterator[str]:
             colours = f'fill="{look.fill}" stroke="{look.stroke}"'
             yield f'<circle cx="{at + 5:.0f}" cy="{y - 4:g}" r="{_DOT}" {colours}/>'
             yield _text(at + 16, y, look.said)
-            at += 150
+            at += 165
     if not is_of_steps:
         yield _line(at + 5, y - 13, 18, _INK, width=2)
         yield _text(at + 16, y, "mean of the cell")
     elif any(panel.limits for panel in panels):
         yield _line(at + 5, y - 13, 18, _MISSED, dash="4 3")
-        yield _text(at + 16, y, "limit; a line through a dot is its precision")
+        yield _text(at + 16, y, "limit")
+        at += 60
+    marks = (mark for panel in panels for row in panel.rows.values() for mark in row)
+    if any(mark.low < mark.high for mark in marks):
+        yield _text(at + 16, y, "a line through a dot is its precision")
 
 
 def _line(x: float, y: float, height: float, stroke: str, *, width: int = 1, dash: str = "") -> str:

@@ -126,7 +126,7 @@ def test_a_measure_with_one_value_is_named_below() -> None:
 
 
 def test_each_step_is_a_dot_with_its_precision_beside_the_limit() -> None:
-    """A step that is not as claimed is seen beside the others, and no mean hides it."""
+    """A step beyond the limit as claimed is seen beside the others, and no mean hides it."""
     dip, low_dip = (
         StepValue(value=25.2, low=24.1, high=25.2),
         StepValue(value=2.0, low=0.0, high=2.0),
@@ -156,9 +156,9 @@ def test_each_step_is_a_dot_with_its_precision_beside_the_limit() -> None:
 
     dots = [dot[0].text for dot in _parts(figure, "circle") if len(dot)]
     assert dots == [
-        "pair 1, a, step 1 of 3: 2.0 (0.0 to 2.0) %, step as claimed",
-        "pair 1, a, step 2 of 3: 25.2 (24.1 to 25.2) %, step that is not",
-        "pair 1, b, step 1 of 1: 25.2 (24.1 to 25.2) %, step without a claim",
+        "pair 1, a, step 1 of 3: 2.0 (0.0 to 2.0) %, step within the limit",
+        "pair 1, a, step 2 of 3: 25.2 (24.1 to 25.2) %, step beyond the limit",
+        "pair 1, b, step 1 of 1: 25.2 (24.1 to 25.2) %, step without a limit",
     ]
     limits = [line for line in _parts(figure, "path") if line.get("stroke-dasharray")]
     assert len(limits) == 2  # in the panel and in the legend
