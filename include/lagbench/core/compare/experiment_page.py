@@ -109,7 +109,7 @@ def _lines(result: ExperimentResult, figure: str | None) -> Iterator[str]:
     )
     if figure is not None:
         yield ""
-        yield f"![Each run's value or each step's, by cell]({figure})"
+        yield f"![Values by cell]({figure})"
     if result.kind == "noise floor":
         yield ""
         yield "Both cells are the same: every difference is noise."

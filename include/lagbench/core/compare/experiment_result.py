@@ -87,7 +87,7 @@ ShownVerdict = Literal["shown", "refuted", "undetermined"]
 
 
 class StepCount(MeasureModel):
-    """How many scale steps are as a claim expects, how many are not, and how many it leaves open.
+    """The scale steps that are as a claim expects, those that are not, and those that are open.
 
     A run that is missing, or that made no step, counts as one that is open.
     """

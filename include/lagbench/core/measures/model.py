@@ -39,7 +39,7 @@ class NamedMeasure:
     """Bounds of the true value; None: they depend on the episode, or the value is exact."""
     part: str = ""  # the field of ``Measures`` that has it
     steps: Callable[[Any], tuple[StepValue, ...]] | None = None
-    """What each scale step has of it, in their order; None: it is none of scale steps."""
+    """The value of each scale step, in their order; None: scale steps have none."""
 
     @property
     def heading(self) -> str:
