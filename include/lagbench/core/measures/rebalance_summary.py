@@ -244,6 +244,7 @@ def _dip(
         watched,
         expectation.expected(watched.first, watched.watch),
         available=expectation.available(watched.first, watched.watch),
+        undone=expectation.undone(watched.first, watched.watch),
         message_seconds=group.message_seconds,
     )
 
