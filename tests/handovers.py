@@ -1,8 +1,8 @@
 """``python -m tests.handovers [REPEATS]``: from the revoke of a partition to its next owner.
 
-One member owns twelve partitions of an idle topic, and a second joins, with cooperative-sticky, for
-librdkafka and for Kafka's Java client, with a short heartbeat and the default one. It prints the
-longest gap of a partition in each join, in seconds.
+One member owns twelve partitions of an idle topic, and a second joins, with cooperative-sticky:
+librdkafka, librdkafka that is asked for metadata all the time, and Kafka's Java client, each with a
+short heartbeat and with the default one. It prints the longest gap of each join, in seconds.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
@@ -29,6 +30,7 @@ from tests.eventually import eventually
 from tests.integration.consumer_group import shares_out
 
 PARTITIONS = 12
+_ASKS_EVERY_SECONDS = 0.1
 HEARTBEATS_MS = (200, 3000)
 Moves = list[tuple[float, str, list[int]]]
 """When (unix seconds), ``revoked`` or ``assigned``, and which partitions."""
@@ -56,9 +58,13 @@ def settings(servers: str, topic: str, heartbeat_ms: int) -> dict[str, str | int
 
 @contextmanager
 def librdkafka(
-    servers: str, topic: str, heartbeat_ms: int, _folder: Path
+    servers: str, topic: str, heartbeat_ms: int, _folder: Path, *, asks: bool = False
 ) -> Iterator[Callable[[], Moves]]:
-    """Run a member in a thread; yields what reads its moves."""
+    """Run a member in a thread; yields what reads its moves.
+
+    ``asks``: it also asks for the topic's metadata all the time. An answer ends librdkafka's wait
+    of 1 s between two joins, so the difference is that wait.
+    """
     moves: Moves = []
     is_over = threading.Event()
 
@@ -74,8 +80,12 @@ def librdkafka(
         consumer.subscribe([topic], on_assign=note("assigned"), on_revoke=note("revoked"))
 
         def poll() -> None:
+            asked_at = 0.0
             while not is_over.is_set():
                 consumer.poll(0.02)
+                if asks and time.monotonic() - asked_at > _ASKS_EVERY_SECONDS:
+                    asked_at = time.monotonic()
+                    consumer.list_topics(topic, 5)
 
         thread = threading.Thread(target=poll)
         thread.start()
@@ -159,11 +169,13 @@ def main() -> None:
         broker.start()
         stack.callback(broker.stop)
         admin = stack.enter_context(KafkaAdmin(broker.bootstrap_servers))
-        for client in (librdkafka, java):
+        asking = partial(librdkafka, asks=True)
+        clients = {"librdkafka": librdkafka, "librdkafka asking": asking, "java": java}
+        for name, client in clients.items():
             for heartbeat_ms in HEARTBEATS_MS:
                 own = (client, admin, broker.bootstrap_servers, heartbeat_ms, folder)
                 gaps = [round(gap_of_a_join(*own), 3) for _ in range(repeats)]
-                said = {"client": client.__name__, "heartbeat_ms": heartbeat_ms, "gaps": gaps}
+                said = {"client": name, "heartbeat_ms": heartbeat_ms, "gaps": gaps}
                 sys.stdout.write(json.dumps(said) + "\n")
                 sys.stdout.flush()
 

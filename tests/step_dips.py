@@ -36,6 +36,7 @@ CAUGHT_UP = 1.15
 """Times the base rate: above it a backlog is worked off."""
 SECOND_ROUND_SECONDS = 0.75
 """One rebalance of a step down takes 0.2 to 0.6 s, two of them above 1 s."""
+MANY_PODS = 8
 ROWS = (
     "up, pods busy",
     "up, pods with time to spare",
@@ -53,6 +54,8 @@ class Step:
     dip: StepValue
     run_id: str
     number: int
+    joined: int  # pods
+    seconds: float | None  # that the rebalances took
 
     @property
     def holds(self) -> bool | None:
@@ -91,7 +94,14 @@ def _of_run(run: KeptRun) -> Iterator[Step]:
         return
     for step in measures.rebalances.steps(*SCALE_STEPS):
         if step.dip_percent is not None:
-            yield Step(_row(step, scenario), dip_of(step), run.run_id, step.number)
+            yield Step(
+                row=_row(step, scenario),
+                dip=dip_of(step),
+                run_id=run.run_id,
+                number=step.number,
+                joined=len(step.pods_joined),
+                seconds=step.duration_seconds,
+            )
 
 
 def _row(step: RebalanceEpisode, scenario: Scenario) -> str:
@@ -117,6 +127,17 @@ def table(steps: list[Step]) -> list[str]:
     return lines
 
 
+def of_joins(steps: list[Step]) -> str:
+    """Return how the steps up of many pods dipped, and how long those of one pod took."""
+    many = [step for step in steps if step.row == ROWS[0] and step.joined >= MANY_PODS]
+    single = [step.seconds for step in steps if step.joined == 1 and step.seconds is not None]
+    return (
+        f"{sum(map(is_above, many))} of {len(many)} steps of a busy group that {MANY_PODS} pods or "
+        f"more join; the {len(single)} steps up of one pod took {median(single):.1f} s, "
+        f"{max(single):.1f} s at most"
+    )
+
+
 def figure(steps: list[Step]) -> str:
     """Return the strip of all steps."""
     rows: dict[str, list[Mark]] = {row: [] for row in ROWS}
@@ -137,7 +158,7 @@ def main() -> None:
     runs = {step.run_id for step in steps}
     missed = {step.run_id for step in steps if is_above(step)}
     said = f"{len(steps)} steps in {len(runs)} runs; above 20 % in {len(missed)} runs"
-    sys.stdout.write("\n".join([*table(steps), said, ""]))
+    sys.stdout.write("\n".join([*table(steps), said, of_joins(steps), ""]))
     if given.figure is not None:
         given.figure.write_text(figure(steps), encoding="utf-8")
 

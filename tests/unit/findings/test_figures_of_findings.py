@@ -150,6 +150,9 @@ def test_the_dips_of_all_kept_steps_are_counted_as_the_pages_say() -> None:
 
     lines = (FINDINGS / "step_dip_causes.md").read_text().splitlines()
     assert set(step_dips.table(steps)) <= set(lines)
+    many, single = step_dips.of_joins(steps).split("; the ")
+    assert f"dipped {many}." in "\n".join(lines)
+    assert f"the {single}," in "\n".join(lines)
     overview = " ".join((FINDINGS / "README.md").read_text().split())
     assert f"**{above} of {len(steps)} scale steps dipped more" in overview
     assert f"in {len(missed)} of {len(runs)} runs**, {sure} of them beyond" in overview

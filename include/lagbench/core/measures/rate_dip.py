@@ -3,11 +3,10 @@
 *Expected* is the work of the group without the rebalance (``expected_work.py``); *done* is its
 work in the table ``timeline``. So a group that has nothing to do does not dip.
 
-* depth: 1 - done / expected, the worst window that starts in the episode or up to 5 s after. What
-  is expected in a window, and the group has done before, is no loss: it loses no more than
-  what is undone at the window's end. A
-  window is 1 s; it is wider if fewer than SMALLEST_EXPECTED messages were expected in every
-  second, and never shorter than ten times a message's cost (pods end such messages in bursts);
+* depth: 1 - done / expected, the worst window that starts in the episode or up to 5 s after. The
+  group cannot lose more in a window than is undone at its end: the rest it did before. A window is
+  1 s; it is wider if fewer than SMALLEST_EXPECTED messages were expected in every second, and never
+  shorter than ten times a message's cost (pods end such messages in bursts);
 * short depth: the same in windows of a fifth of that length, 0.2 s: it shows a stop that the added
   pods make up for within a second;
 * area: the most that the group fell behind the expected work, before recovery (at the latest 5 s
