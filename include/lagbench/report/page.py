@@ -24,6 +24,7 @@ from lagbench.catalog.catalog_files import from_home, is_path, list_policies
 from lagbench.core.compare.earlier_runs import differences
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.measures.rebalance_episodes import SCALE_STEPS
 from lagbench.core.policy.policy import Policy, check_fit
 from lagbench.core.simulation.model_error import error_text
 from lagbench.core.simulation.prediction import (
@@ -41,6 +42,7 @@ from lagbench.printed_commands import runnable
 from lagbench.project import HOME
 from lagbench.report.next_steps import MOST_CHEAPER, NextStep, cheaper_policies, next_steps
 from lagbench.report.series import RunSeries, data_block, read_series
+from lagbench.report.step_strip import step_strip
 from lagbench.report.time_lag_histogram import histogram, seconds_text
 from lagbench.report.words import explained
 from lagbench.results.gate import read_record
@@ -116,6 +118,7 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         gate_class=GATE_CLASSES,
         slos=sorted(shown, key=lambda slo: STATUSES.index(slo.status)),
         tiles=tiles(measures, verdict),
+        step_strip=step_strip(measures, verdict),
         sentences=in_words(verdict, measures),
         earlier=earlier,
         differences=list(differences(earlier, measures)) if earlier else [],
@@ -381,7 +384,7 @@ def _dip(measures: Measures) -> str:
     steps = [
         (step.dip_percent, step.window_seconds)
         for step in found.episodes
-        if step.trigger in ("scale_up", "scale_down") and step.dip_percent is not None
+        if step.trigger in SCALE_STEPS and step.dip_percent is not None
     ]
     window = max(steps, key=lambda step: step[0])[1] if steps else None
     deepest = "deepest" if window is None else f"deepest, in a {window:g} s window"

@@ -198,6 +198,16 @@ def test_the_page_shows_the_actions(folder: RunFolder) -> None:
     assert '"name":"kill pod"' in html
 
 
+def test_each_scale_step_is_drawn_beside_the_limit(folder: RunFolder) -> None:
+    """The dot of a step says its dip with its precision; one of the start is none of a step."""
+    shown = write_report(folder).read_text(encoding="utf-8")
+
+    said = re.findall(
+        r"<title>(steps \w+), step \d of \d: [^<]*, step within the limit</title>", shown
+    )
+    assert said == ["steps up"] * 3 + ["steps down"] * 2
+
+
 def test_the_page_explains_a_consumer_on_spark(folder: RunFolder) -> None:
     """The saw, the reaction, the parallelism, and each batch whose messages were done again."""
     measures = folder.read_json(folder.measures)

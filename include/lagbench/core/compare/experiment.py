@@ -57,6 +57,11 @@ class ExpectedValue(BaseModel):
             if limit is not None
         )
 
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """Return the limits alone."""
+        return tuple(limit for _, limit in self._limits() if limit is not None)
+
     def holds(self, low: float, high: float) -> bool | None:
         """Return whether every value from ``low`` to ``high`` meets the limits.
 
@@ -133,7 +138,9 @@ class ExperimentCell(_Model):
         "pass", description="the verdict that this cell is meant to have; both are results"
     )
     shows: Mapping[str, ExpectedValue] = Field(
-        {}, description="measures, and what each must be in every run of the cell"
+        {},
+        description="measures, and what each must be in every run of the cell; one that scale "
+        "steps have, in every step",
     )
 
 

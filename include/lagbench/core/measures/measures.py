@@ -21,11 +21,20 @@ from lagbench.core.measures.evidence.observed_group import Observation
 from lagbench.core.measures.evidence.played_actions import PlayedAction
 from lagbench.core.measures.evidence.producer_report import LoadWindow
 from lagbench.core.measures.lag_over_time import Lag
-from lagbench.core.measures.model import NANOSECONDS, Fidelity, Interval, MeasureModel, NamedMeasure
+from lagbench.core.measures.model import (
+    NANOSECONDS,
+    Fidelity,
+    Interval,
+    MeasureModel,
+    NamedMeasure,
+    StepValue,
+)
 from lagbench.core.measures.pod_use import PaidForItself, StartCost
 from lagbench.core.measures.reaction import Reaction
+from lagbench.core.measures.rebalance_episodes import SCALE_STEPS, EpisodeTrigger, RebalanceEpisode
 from lagbench.core.measures.rebalance_summary import NOT_REPORTED, Rebalances
 from lagbench.core.measures.run_end import EndState, ObserverCost
+from lagbench.core.measures.scale_steps import area_of, dip_of, recovery_of
 from lagbench.core.measures.scaling import Scaling
 from lagbench.core.measures.spark_measures import SparkMeasures
 from lagbench.core.measures.standstill import Standstill
@@ -217,9 +226,51 @@ _INTERVALS: dict[str, Callable[[Measures], Interval | None]] = {
     "overtaken": _reader("accounting.moved.overtaken_interval"),
     "zombies": _reader("accounting.zombie_interval"),
 }
+_READ_STEP: dict[str, Callable[[RebalanceEpisode], StepValue]] = {
+    "dip_percent": dip_of,
+    "area_seconds": area_of,
+    "recovery_seconds": recovery_of,
+}
+_KINDS: dict[str, tuple[EpisodeTrigger, ...]] = {
+    "rebalance": SCALE_STEPS,
+    "scale_up": ("scale_up",),
+    "scale_down": ("scale_down",),
+    "action": ("action",),
+}
+
+
+def _each_step(
+    read: Callable[[RebalanceEpisode], StepValue], kinds: tuple[EpisodeTrigger, ...]
+) -> Callable[[Measures], tuple[StepValue, ...]]:
+    """Return what reads each step with work to lose; one that moved nothing has no value."""
+
+    def values(measures: Measures) -> tuple[StepValue, ...]:
+        found = measures.rebalances
+        unanswered = [
+            StepValue()
+            for change in measures.scaling.changes
+            if change.at in found.unanswered_step_ats and change.kind in kinds
+        ]
+        return (*(read(step) for step in found.steps(*kinds)), *unanswered)
+
+    return values
+
+
+_STEPS = {
+    f"{step}_{end}": _each_step(read, kinds)
+    for step, kinds in _KINDS.items()
+    for end, read in _READ_STEP.items()
+}
 NAMED = {
     name: NamedMeasure(
-        name, title, unit, digits, _reader(f"{part}.{path or name}"), _INTERVALS.get(name), part
+        name,
+        title,
+        unit,
+        digits,
+        _reader(f"{part}.{path or name}"),
+        _INTERVALS.get(name),
+        part,
+        _STEPS.get(name),
     )
     for part, rows in _NAMED.items()
     for name, title, unit, digits, path in rows
