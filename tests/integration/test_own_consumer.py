@@ -176,13 +176,19 @@ def written_seqs(target: ProducerTarget, names: RunNames) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "example", ["as-documented", pytest.param("after-advice", marks=pytest.mark.smoke)]
+    ("example", "advice"),
+    [
+        ("as-documented", ""),
+        pytest.param("after-advice", "", marks=pytest.mark.smoke),
+        ("by-advice", ""),
+        ("by-advice", "commit sigterm revoke assignor"),
+    ],
 )
 def test_the_examples_pass_the_identity_on(
-    example: str, kube: Kube, broker: Broker, kafka_admin: KafkaAdmin, tmp_path: Path
+    example: str, advice: str, kube: Kube, broker: Broker, kafka_admin: KafkaAdmin, tmp_path: Path
 ) -> None:
     """Each message has one record in the output topic, with the identity of the run."""
-    names = RunNames(f"own-{example}")
+    names = RunNames(f"own-{example}-{len(advice)}")
     make_topics(kafka_admin, names)
     manifest = (EXAMPLES / f"{example}.yaml").read_text()
 
@@ -193,7 +199,7 @@ def test_the_examples_pass_the_identity_on(
         manifest,
         EXAMPLES,
         accounting="output",
-        env=OUTPUT_ENV,
+        env={**OUTPUT_ENV, "ADVICE": advice},
     )
     target = offer(kafka_admin, broker, names, tmp_path)
     await_drained(broker, names)
