@@ -13,13 +13,14 @@ import signal
 import sys
 import threading
 import time
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 SETTINGS = {"bootstrap.servers": os.environ["KAFKA_BROKERS"], "client.id": os.environ["CLIENT_ID"]}
 ADVICE = frozenset(os.environ["ADVICE"].split())
 SETTLE_SECONDS = 1.0
-OF_ADVICE = {
+OF_ADVICE: dict[str, dict[str, Any]] = {
     "commit": {"enable.auto.commit": False},
     "sigterm": {},
     "revoke": {},
@@ -38,7 +39,10 @@ class Orders:
         """Join the group."""
         self._next: dict[tuple[str, int], int] = {}
         self._producer = Producer({**SETTINGS, "enable.idempotence": "commit" in ADVICE})
-        settings = {"group.id": os.environ["GROUP_ID"], "auto.offset.reset": "earliest"}
+        settings: dict[str, Any] = {
+            "group.id": os.environ["GROUP_ID"],
+            "auto.offset.reset": "earliest",
+        }
         for point in ADVICE:
             settings |= OF_ADVICE[point]
         self._consumer = Consumer({**SETTINGS, **settings})
@@ -97,7 +101,7 @@ class Orders:
         self._lost(_consumer, partitions)
 
     def _lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """Forget them: a later commit of theirs would take their new owner back."""
+        """Forget them: a later commit would take their new owner back."""
         for one in partitions:
             self._next.pop((one.topic, one.partition), None)
 
