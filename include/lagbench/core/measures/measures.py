@@ -143,7 +143,10 @@ def _of_steps(step: str, title: str, costs: str) -> tuple[tuple[str, str, str, i
 _WAIT = "Wait of the first message after idle"
 _GAPS, _OVER = "partition_gaps", "of a handed-over partition"
 _NAMED: dict[str, tuple[tuple[str, str, str, int, str], ...]] = {
-    "reaction": (("reaction_seconds", "Scale-out reaction", "s", 1, "assigned_seconds"),),
+    "reaction": (
+        ("reaction_seconds", "Scale-out reaction", "s", 1, "assigned_seconds"),
+        ("pod_start_percent", "Pod's start in the reaction", "%", 0, ""),
+    ),
     "lag": (
         ("peak_lag_records", "Peak lag", "messages", 0, "peak_records"),
         ("time_lag_p50_seconds", "Time lag p50", "s", 1, "time_lag_seconds.p50"),
@@ -182,11 +185,15 @@ _NAMED: dict[str, tuple[tuple[str, str, str, int, str], ...]] = {
         ("failed", "Messages failed without poison", "messages", 0, "failed_unplanned"),
         ("duplicated", "Double-processing in the ledger", "processings", 0, ""),
         ("reordered", "Messages reordered", "messages", 0, ""),
+        ("hottest_partition_share", "Share of the hottest partition", "", 3, ""),
         ("moved_keys", "Keys that moved partition", "keys", 0, "moved.keys"),
         ("overtaken", "Overtaken by their key elsewhere", "messages", 0, "moved.overtaken"),
         ("zombies", "Two owners at once", "messages", 0, "zombie"),
         ("lost_at_shutdown", "Messages lost around a SIGTERM", "messages", 0, ""),
         ("duplicated_at_shutdown", "Messages repeated around a SIGTERM", "messages", 0, ""),
+    ),
+    "paid_for_itself": (
+        ("net_records_per_pod_minute", "Cleared by an added pod-minute, net", "messages", 0, ""),
     ),
     "standstill": (("standstill_seconds", "Standstill", "s", 1, "group_seconds"),),
     "spark": (

@@ -27,7 +27,7 @@ _UNKNOWN = "–"
 class NamedMeasure:
     """A number of a model, for SLOs, gate, prediction, simulator, report and terminal.
 
-    For every named measure, lower is better.
+    Of each that the gate compares, lower is better.
     """
 
     name: str

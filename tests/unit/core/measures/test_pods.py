@@ -234,6 +234,7 @@ def ledger(
     *,
     areas: tuple[float | None, ...] = (500,),
     changes: tuple[ReplicaChange, ...] = (RISE,),
+    held: int | None = 0,
 ) -> PaidForItself:
     """1000/s for 20 s, then ``per_bin_after`` per 100 ms for 60 s."""
     processed = np.array([100] * 200 + [per_bin_after] * 600, dtype=np.int64)
@@ -246,6 +247,7 @@ def ledger(
         TIMELINES,
         spike_started_at=10 * SECOND,
         ended_at=80 * SECOND,
+        held_since={20 * SECOND: held}.__getitem__,
     )
 
 
@@ -272,3 +274,12 @@ def test_pods_may_not_have_paid_and_an_unmeasured_dip_leaves_the_loss_open() -> 
     assert unmeasured.net_records == 60_000
     assert (unmeasured.lost_to_dips_records, unmeasured.cleared_records) == (None, None)
     assert (without.has_paid, bool(without.reason and unmeasured.reason)) == (None, True)
+
+
+def test_what_a_standstill_held_up_is_a_price() -> None:
+    """60 000 cleared, and as many came to partitions that stood still; or nobody knows how many."""
+    swinging, unknown = ledger(200, held=60_000), ledger(200, held=None)
+
+    assert (swinging.net_records, swinging.cleared_records) == (0, 60_500)
+    assert (swinging.held_by_standstills_records, swinging.has_paid) == (60_000, False)
+    assert (unknown.net_records, unknown.has_paid, bool(unknown.reason)) == (None, None, True)
