@@ -153,7 +153,7 @@ def _chart(advice: Advice) -> dict[str, Any]:
     roles: dict[str, str] = {}
     drawn: dict[str, Candidate] = {one.name: one for one in advice.front}
     for title, one in named(advice):
-        if roles.get(one.name) != "pick":  # the present policy may be the runner-up
+        if roles.get(one.name) != "pick":  # the present policy may be the pick
             roles[one.name] = title
         drawn[one.name] = one
     known = [

@@ -20,6 +20,8 @@ from lagbench.core.simulation.simulated_world import SimulatedEnvironment
 from lagbench.errors import WrongInput
 
 LEAST_BUDGET = 8
+FLIPS = "flips"
+"""The SLO that has no residuals: a margin of whole flips would be arbitrary."""
 OF_SPIKES = ("reaction_seconds", "drain_seconds")
 """SLOs that only a spike can break."""
 _CHANGES_THE_QUESTION = ("swap_policy", "grow_partitions")
@@ -82,7 +84,7 @@ def _problems(question: Question) -> Iterator[tuple[str, object, str]]:
     for slo in question.slos:
         if slo.name not in SIMULATED_SLOS:
             yield "--slo", slo.name, f"of {', '.join(SIMULATED_SLOS)}"
-        if not (slo.limit > 0 or (slo.name == "flips" and slo.limit == 0)):
+        if not (slo.limit > 0 or (slo.name == FLIPS and slo.limit == 0)):
             yield "--slo", f"{slo.name}={slo.limit:g}", "a limit above 0"
     names = [*(slo.name for slo in question.slos), *(one.name for one in question.scenarios)]
     for name, count in Counter(names).items():
@@ -117,7 +119,7 @@ def refusals(question: Question) -> Iterator[str]:
         if slo.name in OF_SPIKES and not any(map(has_spike, question.scenarios)):
             names = ", ".join(one.name for one in question.scenarios)
             yield f"{names}: no spike, so there is no {slo.slo.title.lower()} to judge"
-        if question.error_of(slo.name) is None and slo.name != "flips":
+        if question.error_of(slo.name) is None and slo.name != FLIPS:
             yield f"no run has shown how far {slo.name} is from its simulation, so no margin"
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import inf
 from typing import Any
 
 from lagbench.core.advice.bounds import bounds_of
 from lagbench.core.advice.candidates import Draft, Space
 from lagbench.core.advice.front import front_of, importance_of, knee_of
-from lagbench.core.advice.job import Place
+from lagbench.core.advice.job import KEPT, Place, new_job
 from lagbench.core.advice.judge import Judge
 from lagbench.core.advice.model import (
     Advice,
+    AskedSlo,
     Candidate,
     Dropped,
     Family,
@@ -20,7 +23,7 @@ from lagbench.core.advice.model import (
     RobustRow,
     Searched,
 )
-from lagbench.core.advice.question import Question, check_question, refusals
+from lagbench.core.advice.question import FLIPS, Question, check_question, refusals
 from lagbench.core.advice.race import Entry, Evaluate, Race, Table, left_after
 from lagbench.core.advice.robust import DRAWS, judge_again, regrets
 from lagbench.core.policy.policy import Policy, check_fit
@@ -82,9 +85,12 @@ def search(question: Question, evaluate: Evaluate) -> Advice:
     begun = bounds_only(question)
     if begun.outcome != "advice":
         return begun
+    given, unfit = _given(question)
+    asked = Judge(question)
+    question = replace(question, slos=[*question.slos, *_calm(question, given, evaluate)])
+    begun = begun.model_copy(update={"also": tuple(question.slos[1:])})
     judge, places = Judge(question), list(_places(question).values())
     race = Race(judge, places, evaluate)
-    given, unfit = _given(question)
     drafts = [*given, *Space(question).drafts()]
     first, last = race.run(drafts)
     holds = {
@@ -96,6 +102,11 @@ def search(question: Question, evaluate: Evaluate) -> Advice:
         entry.draft.name: _candidate(judge, entry, places, holds, regret) for entry in last.entries
     }
     searched = list(found.values())
+    freer = [
+        found[entry.draft.name]
+        for entry in last.entries
+        if all(asked.holds(asked.values(entry.rows[p.name], p, entry.limits)) for p in places)
+    ]
     front = front_of(one for one in searched if one.family not in ("present", "rival"))
     answer = begun.model_copy(
         update={
@@ -140,7 +151,7 @@ def search(question: Question, evaluate: Evaluate) -> Advice:
             "runner_up": _runner_up(pick, [*ranked[1:], *_ranked(able)]),
             "dropped": (*unfit, *fallen),
             "margin": _margin(judge, question, pick),
-            "reasons": tuple(_reasons(pick, searched, limits)),
+            "reasons": tuple(_reasons(pick, searched, freer, limits)),
         }
     )
 
@@ -175,6 +186,26 @@ def _given(question: Question) -> tuple[list[Draft], list[Dropped]]:
             continue
         drafts.append(Draft(name, family, policy.manifest))
     return drafts, unfit
+
+
+def _calm(question: Question, given: Sequence[Draft], evaluate: Evaluate) -> Iterator[AskedSlo]:
+    """Yield the limit of flips that holds unless another one was asked.
+
+    That of the scenarios, by which a run of the pick is judged; more only if the present policy
+    flips more often.
+    """
+    limits = [one.slos.flips for one in question.scenarios if one.slos.flips is not None]
+    if not limits or any(slo.name == FLIPS for slo in question.slos):
+        return
+    draws = range(question.draws[-1])
+    jobs = [
+        new_job(one.name, one.manifest, place, draws, question.version)
+        for one in given
+        if one.family == "present"
+        for place in _places(question).values()
+    ]
+    flips = [row[KEPT.index(FLIPS)] or 0 for found in evaluate(jobs) for row in found.rows]
+    yield AskedSlo(name=FLIPS, limit=max([min(limits), *flips]))
 
 
 def _candidate(
@@ -237,7 +268,7 @@ def _ranked(candidates: Sequence[Candidate]) -> list[Candidate]:
 def _runner_up(pick: Candidate, others: Sequence[Candidate]) -> Candidate | None:
     """Return the best that is another policy, not the same one with a neighbouring window."""
     decisive = ("lagThreshold", "minReplicaCount", "backlogSeconds", "sustainSeconds")
-    others = [one for one in others if one.name != pick.name]
+    others = [one for one in others if one.name != pick.name and one.family != "present"]
     for one in others:
         if one.family != pick.family or any(
             one.knobs.get(name) != pick.knobs.get(name) for name in decisive
@@ -262,10 +293,15 @@ def _margin(judge: Judge, question: Question, pick: Candidate) -> Margin:
 
 
 def _reasons(
-    pick: Candidate, searched: Sequence[Candidate], limits: Sequence[str]
+    pick: Candidate,
+    searched: Sequence[Candidate],
+    freer: Sequence[Candidate],
+    limits: Sequence[str],
 ) -> Iterator[str]:
-    """Yield the conditions of the advice; that it is cheaper, its numbers say."""
-    cost = pick.pod_minutes
+    """Yield the conditions of the advice; that it is cheaper, its numbers say.
+
+    :param freer: those that hold every SLO which the question itself has.
+    """
     if pick.family in _NEEDS:
         yield _NEEDS[pick.family]
     for one in review_policy(pick.manifest, where=pick.name).findings:
@@ -274,13 +310,25 @@ def _reasons(
     if pick.flips:
         yield f"its replicas flip {pick.flips:g} times: --slo flips=0 requests a calm policy"
     crons = [one for one in searched if one.family == "cron" and one.holds]
-    best = min(crons, key=lambda one: one.pod_minutes or 0.0, default=None)
-    if best is not None and cost and best.pod_minutes and best.pod_minutes < cost * (1 - _NEAR):
-        yield (
-            f"{best.name} would need {1 - best.pod_minutes / cost:.0%} fewer pod-minutes, if the "
-            "load came at the same time each day"
-        )
+    if cheaper := _cheaper(crons, pick):
+        yield f"{cheaper}, if the load came at the same time each day"
+    others = [one for one in freer if not one.holds and one.family != "cron"]
+    if cheaper := _cheaper(others, pick):
+        yield f"{cheaper}, if it might flip: --slo flips=N allows it"
     yield from limits
+
+
+def _cheaper(candidates: Sequence[Candidate], pick: Candidate) -> str:
+    """Name the cheapest if that is worth mentioning."""
+    cost = pick.pod_minutes
+    best = min(candidates, key=lambda one: one.pod_minutes or inf, default=None)
+    if not cost or best is None or (best.pod_minutes or inf) >= cost * (1 - _NEAR):
+        return ""
+    share, flips = (
+        1 - (best.pod_minutes or cost) / cost,
+        f", with {best.flips:g} flips" if best.flips else "",
+    )
+    return f"{best.name} would need {share:.0%} fewer pod-minutes{flips}"
 
 
 def _why_none(question: Question, judge: Judge, searched: Sequence[Candidate]) -> Iterator[str]:
