@@ -196,6 +196,8 @@ class _Asked:
         if bool(scenarios) == (observation is not None):
             refuse("SCENARIO", " ".join(scenarios) or "none", "one or more, or --observation RUN")
         given, lacks, is_known = list(scenarios), list[str](), True
+        if twice := [one for one in given if given.count(one) > 1]:
+            refuse("SCENARIO", twice[0], "each name once")
         if observation is not None:
             path, is_known, lacks = _replay(observation)
             given = [str(path)]

@@ -35,6 +35,8 @@ _FINALISTS = 10
 _VARIANTS = 11  # of ``robust``, at most
 _PRICE = 0.2
 """Regret above the least one up to which more reserve is looked for."""
+_PRICE_OF_PART = 0.05
+"""Regret of a family that needs something to run beside KEDA, or hours that the load keeps."""
 _NEAR = 0.02
 """Smaller differences of regret do not count: the plainer policy is advised."""
 _PLAINNESS = ("present", "fixed", "lag", "rival", "cron", "backlog-slo", "lag-scaler")
@@ -191,21 +193,24 @@ def _given(question: Question) -> tuple[list[Draft], list[Dropped]]:
 def _calm(question: Question, given: Sequence[Draft], evaluate: Evaluate) -> Iterator[AskedSlo]:
     """Yield the limit of flips that holds unless another one was asked.
 
-    That of the scenarios, by which a run of the pick is judged; more only if the present policy
-    flips more often.
+    That of the scenarios, by which a run of the pick is judged; if they have none, what the
+    present policy needs.
     """
-    limits = [one.slos.flips for one in question.scenarios if one.slos.flips is not None]
-    if not limits or any(slo.name == FLIPS for slo in question.slos):
+    if any(slo.name == FLIPS for slo in question.slos):
         return
-    draws = range(question.draws[-1])
+    limits = [one.slos.flips for one in question.scenarios if one.slos.flips is not None]
+    if limits:
+        yield AskedSlo(name=FLIPS, limit=min(limits))
+        return
     jobs = [
-        new_job(one.name, one.manifest, place, draws, question.version)
+        new_job(one.name, one.manifest, place, range(question.draws[-1]), question.version)
         for one in given
         if one.family == "present"
         for place in _places(question).values()
     ]
     flips = [row[KEPT.index(FLIPS)] or 0 for found in evaluate(jobs) for row in found.rows]
-    yield AskedSlo(name=FLIPS, limit=max([min(limits), *flips]))
+    if flips:
+        yield AskedSlo(name=FLIPS, limit=max(flips))
 
 
 def _candidate(
@@ -257,10 +262,14 @@ def _finalists(searched: Sequence[Candidate], table: Table) -> list[Entry]:
 def _ranked(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return them by regret in steps that matter, then the plainer, fewer flips, less lag."""
 
+    def price(one: Candidate) -> float:
+        return (one.regret or 0.0) + (_PRICE_OF_PART if one.family in _NEEDS else 0.0)
+
+    least = min(map(price, candidates), default=0.0)
+
     def rank(one: Candidate) -> tuple[Any, ...]:
-        regret, value = one.regret or 0.0, one.slo_value
-        step, plain = int(regret / _NEAR), _PLAINNESS.index(one.family)
-        return step, plain, one.flips or 0, regret, value or 0.0, one.name
+        step, plain = int((price(one) - least) / _NEAR), _PLAINNESS.index(one.family)
+        return step, plain, one.flips or 0, one.regret or 0.0, one.slo_value or 0.0, one.name
 
     return sorted(candidates, key=rank)
 
@@ -324,11 +333,9 @@ def _cheaper(candidates: Sequence[Candidate], pick: Candidate) -> str:
     best = min(candidates, key=lambda one: one.pod_minutes or inf, default=None)
     if not cost or best is None or (best.pod_minutes or inf) >= cost * (1 - _NEAR):
         return ""
-    share, flips = (
-        1 - (best.pod_minutes or cost) / cost,
-        f", with {best.flips:g} flips" if best.flips else "",
-    )
-    return f"{best.name} would need {share:.0%} fewer pod-minutes{flips}"
+    flips = max(one.flips.high or 0.0 for one in best.results)
+    text = f"{best.name} would need {1 - (best.pod_minutes or cost) / cost:.0%} fewer pod-minutes"
+    return f"{text}, with up to {flips:g} flips" if flips else text
 
 
 def _why_none(question: Question, judge: Judge, searched: Sequence[Candidate]) -> Iterator[str]:

@@ -83,7 +83,41 @@ def test_further_slos_must_hold_too() -> None:
     answer = search(question(slos={P99: 60.0, REACTION: 30.0}), backwards)
 
     assert answer.pick is not None
-    assert answer.pick.results[0].broken == {P99: 0, REACTION: 0}
+    assert answer.pick.results[0].broken == {P99: 0, REACTION: 0, "flips": 0}
+
+
+@pytest.mark.parametrize(
+    ("asked", "limit", "held"),
+    [({}, 0, 0), ({}, 2, 2), ({}, None, 3), ({"flips": 7.0}, 0, 7)],
+    ids=["scenario", "scenario allows some", "no more than the present policy", "asked"],
+)
+def test_flips_have_a_limit_unless_one_was_asked(
+    asked: dict[str, float], limit: int | None, held: int
+) -> None:
+    """That of the scenario, by which a run of the pick is judged."""
+
+    def three_flips_at_present(jobs: Sequence[Job]) -> Iterator[Outcome]:
+        at = KEPT.index("flips")
+        for job in jobs:
+            rows = evaluate_job(job).rows
+            if job.candidate == "present":
+                rows = tuple((*row[:at], 3, *row[at + 1 :]) for row in rows)
+            yield Outcome(job.key, rows)
+
+    given = scenario(slos={"flips": limit})
+    answer = search(question(given, slos={P99: 20.0, **asked}), three_flips_at_present)
+
+    assert [(one.name, one.limit) for one in answer.also] == [("flips", held)]
+    assert answer.present is not None
+    assert answer.present.holds == (held >= 3)
+
+
+def test_the_runner_up_is_another_candidate(found: Advice) -> None:
+    """Neither the pick nor the present policy, which is rehearsed anyway."""
+    assert found.pick is not None
+    assert found.runner_up is not None
+    assert found.runner_up.family != "present"
+    assert found.runner_up.name != found.pick.name
 
 
 def test_a_rival_that_does_not_fit_is_dropped_by_name() -> None:
