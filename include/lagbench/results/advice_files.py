@@ -109,30 +109,9 @@ def ordered_like(new: Any, old: Any) -> Any:
     return new
 
 
-class _AsUsersWrite(yaml.SafeDumper):
-    """YAML as people write it: list items indented, texts that need quotes in double ones."""
-
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002
-        super().increase_indent(flow, indentless=False)
-
-
-def _quoted(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    try:
-        is_plain = isinstance(yaml.safe_load(text), str)
-    except yaml.YAMLError:  # such as a cron schedule
-        is_plain = False
-    style = None if is_plain or "\n" in text else '"'
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
-
-
-_AsUsersWrite.add_representer(str, _quoted)
-
-
 def written(manifest: Mapping[str, Any]) -> str:
     """Return an object as YAML."""
-    return yaml.dump(
-        manifest, Dumper=_AsUsersWrite, sort_keys=False, allow_unicode=True, width=1_000
-    )
+    return yaml.safe_dump(dict(manifest), sort_keys=False, allow_unicode=True, width=1_000)
 
 
 def headline(advice: Advice) -> str:
