@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import ceil
 
 import lagbench
+from lagbench.core.advice.job import digest
 from lagbench.core.advice.model import AskedSlo
 from lagbench.core.hpa.controller_flags import KUBERNETES_VERSIONS
 from lagbench.core.policy.policy import Policy
@@ -44,6 +45,21 @@ class Question:
     draws: tuple[int, ...] = (2, 5, 20, 60)  # of each stage, those before included
     code: str = lagbench.__version__  # of the simulator, for the keys of the jobs
     errors: Mapping[str, ModelError] | None = None  # None: those of the simulator
+
+    @property
+    def key(self) -> str:
+        """Name all that an answer depends on; the residuals are those of the code."""
+        policies = {"": self.present, **self.rivals}
+        return digest(
+            {
+                "scenarios": [one.model_dump(mode="json") for one in self.scenarios],
+                "slos": [one.model_dump() for one in self.slos],
+                "policies": {name: one and one.manifest for name, one in policies.items()},
+                "environment": asdict(self.environment),
+                "bounds": (self.min_replicas, self.max_replicas, self.version),
+                "effort": (self.budget, self.draws, self.code),
+            }
+        )
 
     def error_of(self, slo: str) -> ModelError | None:
         """Return how far real runs are from the simulated measure; None: it is not known."""

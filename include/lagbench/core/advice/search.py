@@ -26,6 +26,9 @@ from lagbench.core.advice.model import (
 from lagbench.core.advice.question import FLIPS, Question, check_question, refusals
 from lagbench.core.advice.race import Entry, Evaluate, Race, Table, left_after
 from lagbench.core.advice.robust import DRAWS, judge_again, regrets
+from lagbench.core.hpa.hpa_sync import HpaSettings
+from lagbench.core.keda.object.scaled_object_rules import HPA_CONFIG
+from lagbench.core.object_schema import value_at
 from lagbench.core.policy.policy import Policy, check_fit
 from lagbench.core.policy.review.policy_review import review_policy
 from lagbench.core.simulation.simulate import left_out
@@ -60,6 +63,7 @@ def bounds_only(question: Question) -> Advice:
     first, *also = question.slos
     refused = tuple(refusals(question))
     common: dict[str, Any] = {
+        "question": question.key,
         "slo": first,
         "also": tuple(also),
         "scenarios": scenarios,
@@ -93,13 +97,14 @@ def search(question: Question, evaluate: Evaluate) -> Advice:
     begun = begun.model_copy(update={"also": tuple(question.slos[1:])})
     judge, places = Judge(question), list(_places(question).values())
     race = Race(judge, places, evaluate)
-    drafts = [*given, *Space(question).drafts()]
+    space = Space(question)
+    drafts = [*given, *space.drafts()]
     first, last = race.run(drafts)
     holds = {
         entry.draft.name: bool(holding)
         for entry, holding in zip(last.entries, last.holding, strict=True)
     }
-    regret = regrets(last, _eligible(question, last))
+    regret = regrets(last, _eligible(question, last, space.down_windows[0]))
     found = {
         entry.draft.name: _candidate(judge, entry, places, holds, regret) for entry in last.entries
     }
@@ -150,7 +155,7 @@ def search(question: Question, evaluate: Evaluate) -> Advice:
     return answer.model_copy(
         update={
             "pick": pick,
-            "runner_up": _runner_up(pick, [*ranked[1:], *_ranked(able)]),
+            "runner_up": _runner_up(pick, answer.present, [*ranked[1:], *_ranked(able)]),
             "dropped": (*unfit, *fallen),
             "margin": _margin(judge, question, pick),
             "reasons": tuple(_reasons(pick, searched, freer, limits)),
@@ -232,10 +237,11 @@ def _candidate(
     )
 
 
-def _eligible(question: Question, table: Table) -> dict[str, bool]:
+def _eligible(question: Question, table: Table, shortest: int) -> dict[str, bool]:
     """Return which candidates hold and may be advised: ``policy check`` finds no error in them.
 
-    A cron's hours are those of this load, so it is advised only to one who has such hours.
+    A cron's hours are those of this load, so it is advised only to one who has such hours. A rival
+    has no scale-down window that the search would not choose.
     """
     may_cron = question.present is not None and any(
         one.type == "cron" for one in question.present.limits.of_triggers
@@ -243,9 +249,17 @@ def _eligible(question: Question, table: Table) -> dict[str, bool]:
     return {
         entry.draft.name: bool(holds)
         and (entry.draft.family != "cron" or may_cron)
+        and (entry.draft.family != "rival" or _down_window(entry.draft) >= shortest)
         and review_policy(entry.draft.manifest, where=entry.draft.name).can_run
         for entry, holds in zip(table.entries, table.holding, strict=True)
     }
+
+
+def _down_window(draft: Draft) -> int:
+    written = value_at(
+        draft.manifest, f"{HPA_CONFIG}.behavior.scaleDown.stabilizationWindowSeconds"
+    )
+    return HpaSettings().downscale_stabilization_seconds if written is None else int(written)
 
 
 def _finalists(searched: Sequence[Candidate], table: Table) -> list[Entry]:
@@ -274,10 +288,16 @@ def _ranked(candidates: Sequence[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=rank)
 
 
-def _runner_up(pick: Candidate, others: Sequence[Candidate]) -> Candidate | None:
-    """Return the best that is another policy, not the same one with a neighbouring window."""
+def _runner_up(
+    pick: Candidate, present: Candidate | None, others: Sequence[Candidate]
+) -> Candidate | None:
+    """Return the best that is another policy, not the same one with a neighbouring window.
+
+    The present policy is none: it stands beside the pick anyway.
+    """
     decisive = ("lagThreshold", "minReplicaCount", "backlogSeconds", "sustainSeconds")
-    others = [one for one in others if one.name != pick.name and one.family != "present"]
+    known = [one.manifest for one in (pick, present) if one is not None]
+    others = [one for one in others if one.manifest not in known]
     for one in others:
         if one.family != pick.family or any(
             one.knobs.get(name) != pick.knobs.get(name) for name in decisive
