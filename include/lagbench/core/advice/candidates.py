@@ -35,7 +35,7 @@ _SECONDS = (0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 45.0, 60.0)
 _PARTS_OF_SLO = (0.1, 0.25, 0.5, 0.75)
 _UP_WINDOWS = (0, 0, 0, 15, 30, 60)
 _DOWN_WINDOWS = (0, 30, 60, 120, 180, 300, 600)
-_DOWN_WINDOW = "horizontalPodAutoscalerConfig.behavior.scaleDown.stabilizationWindowSeconds"
+DOWN_WINDOW = "horizontalPodAutoscalerConfig.behavior.scaleDown.stabilizationWindowSeconds"
 _SAFE_DOWN_WINDOW = 60
 """The pauses that a load does not have cost a shorter window nothing, so none is advised anew."""
 _DOWN = (
@@ -114,7 +114,7 @@ class Space:
         thresholds = {_rounded(self.pod_rate * one) for one in seconds}
         cap = self.most_threshold
         self.thresholds = sorted({one if cap is None else min(one, cap) for one in thresholds})
-        window = value_at(self.skeleton.advanced, _DOWN_WINDOW)
+        window = value_at(self.skeleton.advanced, DOWN_WINDOW)
         shortest = _SAFE_DOWN_WINDOW if window is None else min(int(window), _SAFE_DOWN_WINDOW)
         self.down_windows = sorted({shortest, *(w for w in _DOWN_WINDOWS if w >= shortest)})
         quarter, many = max(1, most // 4), max(2, most // 2)

@@ -9,7 +9,7 @@ from math import inf
 from typing import Any
 
 from lagbench.core.advice.bounds import bounds_of
-from lagbench.core.advice.candidates import Draft, Space
+from lagbench.core.advice.candidates import DOWN_WINDOW, Draft, Space
 from lagbench.core.advice.front import front_of, importance_of, knee_of
 from lagbench.core.advice.job import KEPT, Place, new_job
 from lagbench.core.advice.judge import Judge
@@ -26,8 +26,6 @@ from lagbench.core.advice.model import (
 from lagbench.core.advice.question import FLIPS, Question, check_question, refusals
 from lagbench.core.advice.race import Entry, Evaluate, Race, Table, left_after
 from lagbench.core.advice.robust import DRAWS, judge_again, regrets
-from lagbench.core.hpa.hpa_sync import HpaSettings
-from lagbench.core.keda.object.scaled_object_rules import HPA_CONFIG
 from lagbench.core.object_schema import value_at
 from lagbench.core.policy.policy import Policy, check_fit
 from lagbench.core.policy.review.policy_review import review_policy
@@ -249,17 +247,15 @@ def _eligible(question: Question, table: Table, shortest: int) -> dict[str, bool
     return {
         entry.draft.name: bool(holds)
         and (entry.draft.family != "cron" or may_cron)
-        and (entry.draft.family != "rival" or _down_window(entry.draft) >= shortest)
+        and (entry.draft.family != "rival" or _keeps_pods(entry.draft, shortest))
         and review_policy(entry.draft.manifest, where=entry.draft.name).can_run
         for entry, holds in zip(table.entries, table.holding, strict=True)
     }
 
 
-def _down_window(draft: Draft) -> int:
-    written = value_at(
-        draft.manifest, f"{HPA_CONFIG}.behavior.scaleDown.stabilizationWindowSeconds"
-    )
-    return HpaSettings().downscale_stabilization_seconds if written is None else int(written)
+def _keeps_pods(draft: Draft, seconds: int) -> bool:
+    window = value_at(draft.manifest, f"spec.advanced.{DOWN_WINDOW}")
+    return window is None or int(window) >= seconds  # Kubernetes' own is the longest
 
 
 def _finalists(searched: Sequence[Candidate], table: Table) -> list[Entry]:
