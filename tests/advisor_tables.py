@@ -78,7 +78,7 @@ def _against(advice: Advice, name: str) -> str:
     if pick.pod_minutes is None or rival.pod_minutes is None:
         return "no cost"
     more = 100 * (rival.pod_minutes / pick.pod_minutes - 1)
-    return f"beaten: {more:+.0f} % pod-minutes" if more >= 0 else f"cheaper: {more:+.0f} %"
+    return f"holds, {more:+.0f} % pod-minutes"
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -37,7 +37,7 @@ _UP_WINDOWS = (0, 0, 0, 15, 30, 60)
 _DOWN_WINDOWS = (0, 30, 60, 120, 180, 300, 600)
 DOWN_WINDOW = "horizontalPodAutoscalerConfig.behavior.scaleDown.stabilizationWindowSeconds"
 _SAFE_DOWN_WINDOW = 60
-"""The pauses that a load does not have cost a shorter window nothing, so none is advised anew."""
+"""The pauses that a load does not have cost a shorter window nothing, so the search takes none."""
 _DOWN = (
     (("Percent", 100, 15),),
     (("Percent", 50, 15),),

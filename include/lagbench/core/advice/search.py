@@ -11,7 +11,7 @@ from typing import Any
 from lagbench.core.advice.bounds import bounds_of
 from lagbench.core.advice.candidates import DOWN_WINDOW, Draft, Space
 from lagbench.core.advice.front import front_of, importance_of, knee_of
-from lagbench.core.advice.job import KEPT, Place, new_job
+from lagbench.core.advice.job import KEPT, Place, evaluate_job, new_job
 from lagbench.core.advice.judge import Judge
 from lagbench.core.advice.model import (
     Advice,
@@ -176,7 +176,7 @@ def _places(question: Question) -> dict[str, Place]:
 
 
 def _given(question: Question) -> tuple[list[Draft], list[Dropped]]:
-    """Return the present policy and the rivals that fit each scenario, and why others do not."""
+    """Return the present policy and the rivals that can be simulated, and why others cannot."""
     given: list[tuple[str, Family, Policy]] = []
     if question.present is not None:
         given.append(("present", "present", question.present))
@@ -184,10 +184,12 @@ def _given(question: Question) -> tuple[list[Draft], list[Dropped]]:
     drafts, unfit = list[Draft](), list[Dropped]()
     for name, family, policy in given:
         try:
-            for scenario in question.scenarios:
-                check_fit(scenario, policy)
+            for place in _places(question).values():
+                check_fit(place.scenario, policy)
+                evaluate_job(new_job(name, policy.manifest, place, range(1), question.version))
         except WrongInput as error:
-            unfit.append(Dropped(candidate=name, reason=f"does not fit: {error}"))
+            why = str(error).removeprefix(f"{error.where}: ")
+            unfit.append(Dropped(candidate=name, reason=f"does not fit: {why}"))
             continue
         drafts.append(Draft(name, family, policy.manifest))
     return drafts, unfit
@@ -360,6 +362,7 @@ def _why_none(question: Question, judge: Judge, searched: Sequence[Candidate]) -
     yield f"none of the {count} candidates that were simulated longest can be advised"
     if cron := next((one.name for one in searched if one.holds and one.family == "cron"), None):
         yield f"{cron} would hold every SLO if the load came at the same time each day"
+    are_held = True
     for slo in question.slos:
         tops = []
         for one in searched:
@@ -367,6 +370,9 @@ def _why_none(question: Question, judge: Judge, searched: Sequence[Candidate]) -
             known = [of.high for of in found if of.high is not None and not of.missing]
             if len(known) == len(found):
                 tops.append(max(known))
-        near = slo.text(min(tops, default=None))
-        margin = slo.text(judge.margin(slo))
-        yield f"{slo.slo.title}: {near} at best, {slo.slo.threshold}, margin {margin}"
+        near, margin = min(tops, default=None), judge.margin(slo)
+        are_held &= near is not None and near + margin <= slo.limit
+        text = f"{slo.slo.title}: {slo.text(near)} at best, {slo.slo.threshold}"
+        yield f"{text}, margin {slo.text(margin)}"
+    if are_held and len(question.slos) > 1:
+        yield "each of these limits can be held, but no candidate holds all of them together"

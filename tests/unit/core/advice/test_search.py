@@ -129,6 +129,26 @@ def test_a_rival_that_does_not_fit_is_dropped_by_name() -> None:
     assert ("many", "does not fit") in {(one.candidate, one.reason[:12]) for one in answer.dropped}
 
 
+def test_a_rival_that_cannot_be_simulated_is_dropped_by_name() -> None:
+    """Its query is not one that the simulator plays; the search goes on."""
+    query = {"serverAddress": "http://p:9090", "query": "up", "threshold": "5"}
+    spec = {**PRESENT["spec"], "triggers": [{"type": "prometheus", "metadata": query}]}  # type: ignore[dict-item]
+    rival = Policy.load({**PRESENT, "spec": spec}, where="opaque")
+
+    answer = search(question(rivals={"opaque": rival}), backwards)
+
+    assert answer.pick is not None
+    assert [one.candidate for one in answer.dropped][:1] == ["opaque"]
+
+
+def test_limits_that_contradict_each_other_say_so() -> None:
+    """A low p99 needs many pods, a low cost few: each alone is possible."""
+    answer = search(question(slos={P99: 8.0, "pod_minutes": 4.2}), backwards)
+
+    assert answer.outcome == "no_policy"
+    assert "together" in answer.reasons[-1]
+
+
 def test_a_policy_that_adds_no_pod_has_no_reaction() -> None:
     """A fixed number of pods reacts to nothing: it breaks the SLO unless more could not help."""
     asked = question(slos={REACTION: 30.0})
