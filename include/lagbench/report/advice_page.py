@@ -15,10 +15,10 @@ from lagbench.core.measures.measures import NAMED
 from lagbench.report.page import asset, content_security_policy, environment
 from lagbench.results.advice_files import (
     AdviceFolder,
-    again,
     headline,
     named,
     numbers,
+    prove_command,
     short_field,
     worst,
 )
@@ -76,7 +76,7 @@ def render(folder: AdviceFolder, advice: Advice, command: str) -> str:
             difference=folder.difference.read_text() if folder.difference.exists() else "",
             policy=folder.policy.read_text() if folder.policy.exists() else "",
             command=command,
-            prove=again(command, "--prove"),
+            prove=prove_command(command, folder),
             script=Markup(script),  # noqa: S704 - ours
             style=Markup(style),  # noqa: S704 - ours
             content_security_policy=content_security_policy([script], [style]),
@@ -153,7 +153,7 @@ def _chart(advice: Advice) -> dict[str, Any]:
     roles: dict[str, str] = {}
     drawn: dict[str, Candidate] = {one.name: one for one in advice.front}
     for title, one in named(advice):
-        if roles.get(one.name) != "pick":  # the present policy may be the runner-up
+        if roles.get(one.name) != "pick":  # the present policy may be the pick
             roles[one.name] = title
         drawn[one.name] = one
     known = [

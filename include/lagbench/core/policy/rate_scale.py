@@ -19,7 +19,7 @@ from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec, Trigg
 from lagbench.core.keda.triggers.cron_trigger import CronTrigger
 from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
 from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
-from lagbench.core.keda.triggers.promql import KNOWN_FORMS
+from lagbench.core.keda.triggers.promql import KNOWN_FORMS, parse_load_query
 from lagbench.core.keda.triggers.trigger_types import ExternalTrigger
 from lagbench.core.policy.policy import Policy, check_policy
 from lagbench.core.policy.policy_limits import LAG_THRESHOLD_ANNOTATION, calls_lag_scaler
@@ -129,7 +129,7 @@ def _of_lag(trigger: Trigger) -> dict[str, float] | None:
     match read:
         case KafkaTrigger():
             return {_LAG: read.lag_threshold, _ACTIVATION: read.activation_lag_threshold}
-        case PrometheusTrigger() if read.counts_lag:
+        case PrometheusTrigger() if read.counts_lag or parse_load_query(read.query):
             activation = read.activation_threshold
             return {"threshold": read.threshold, "activationThreshold": activation}
         case ExternalTrigger() if calls_lag_scaler(trigger.type, read.metadata):

@@ -17,6 +17,7 @@ from lagbench.core.simulation.simulate import simulate
 from lagbench.errors import WrongInput
 
 LAG = 'sum(kafka_consumergroup_lag{consumergroup="g"})'
+LOAD = f'sum(rate(kafka_topic_partition_current_offset{{topic="t"}}[30s])) + {LAG} / 9'
 OF_TRAFFIC = ("peak_lag_records",)
 
 
@@ -68,6 +69,7 @@ def test_the_files_of_the_run_have_the_scaled_values() -> None:
         ({"triggers": [kafka(lagThreshold="333")]}, 0.1, {"lagThreshold": "33"}),
         ({"triggers": [kafka(activationLagThreshold="20")]}, 0.5, {"activationLagThreshold": "10"}),
         ({"triggers": [prometheus(LAG)]}, 0.1, {"threshold": "0.5"}),
+        ({"triggers": [prometheus(LOAD)]}, 0.1, {"threshold": "0.5"}),
         (composite("a + b"), 0.1, {"target": "1"}),
         ({"triggers": [kafka(), cron()]}, 0.1, {"lagThreshold": "50"}),
     ],
