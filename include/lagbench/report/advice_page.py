@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -10,14 +12,18 @@ from markupsafe import Markup
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.advice.model import Advice, Candidate
 from lagbench.core.measures.measures import NAMED
+from lagbench.errors import NotReady
 from lagbench.report.axis import Axis
+from lagbench.report.bench_page import render_bench_page
 from lagbench.report.page import asset, content_security_policy, environment
 from lagbench.results.advice_files import (
+    ADVICE_FOLDER,
     AdviceFolder,
     again,
     headline,
     named,
     numbers,
+    proof_text,
     short_field,
     worst,
 )
@@ -178,3 +184,28 @@ def _labels(points: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             break
         taken.append((begin, begin + width, at, half))
         yield {**one, "label_x": near, "label_y": at, "anchor": anchor, "far": step != 0}
+
+
+def render_advices(root: Path, *, prefix: str) -> str:
+    """Return the page of every advice in a runs folder, the newest first.
+
+    One that cannot be read has no row: another version wrote it.
+    """
+    rows = []
+    for path in (root / ADVICE_FOLDER).glob("*/advice.json"):
+        with suppress(NotReady):
+            advice = AdviceFolder(path.parent).read()
+            costs = [cost for one in advice.front if (cost := one.pod_minutes) is not None]
+            rows.append(
+                {
+                    "name": path.parent.name,
+                    "made_at": path.stat().st_mtime_ns,
+                    "advice": advice,
+                    "headline": headline(advice),
+                    "proof": proof_text(advice),
+                    "cheapest": min(costs, default=None),
+                    "dearest": max(costs, default=None),
+                }
+            )
+    rows.sort(key=lambda row: -row["made_at"])
+    return render_bench_page("advices", title="Advice", here="advice", prefix=prefix, rows=rows)

@@ -1,0 +1,262 @@
+"""The page of two to six runs: curves on one axis, differences, and what their policies say."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.compare.comparable import (
+    ComparedRun,
+    RunPair,
+    comparable,
+    pairs_by_seed,
+    side_names,
+    sides_by_policy,
+)
+from lagbench.core.compare.compare import BOUNDS
+from lagbench.core.compare.experiment_page import HEADINGS, difference_row, in_order, tested
+from lagbench.core.compare.noise_floor import NoiseFloor, bounds_of, closest_floor
+from lagbench.core.compare.pairs import Pair, compare_pairs
+from lagbench.core.measures.measures import NAMED
+from lagbench.core.measures.model import NANOSECONDS
+from lagbench.errors import WrongInput
+from lagbench.report.axis import Axis
+from lagbench.report.bench_page import render_bench_page
+from lagbench.report.series import RunSeries, Series, read_series
+from lagbench.results.compared_runs import read_compared
+
+FEWEST_RUNS, MOST_RUNS = 2, 6
+_WIDTH, _HEIGHT = 600, 250
+_LEFT, _RIGHT, _TOP, _BOTTOM = 66, 10, 12, 216
+_BINS = 360
+"""Of a line as it is drawn: the lowest and the highest value of each."""
+_PANELS = (
+    ("lag", "total", "Lag, messages", "peak_lag_records"),
+    ("replicas", "ready", "Ready replicas", "max_replicas"),
+    ("rates", "consumed", "Consumed, messages/s", ""),
+    ("latency", "p99", "Time lag p99, s", "time_lag_p99_seconds"),
+)
+"""Table and line of each curve, its title, and the SLO whose limit is drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRun:
+    """A run as the page shows it."""
+
+    compared: ComparedRun
+    series: RunSeries
+    policy: str  # the text of its file
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self.compared.run_id
+
+
+class _Cell(NamedTuple):
+    text: str
+    difference: str = ""
+    status: str = ""
+
+
+def read_shown(folder: RunFolder) -> ShownRun:
+    """Return a run with its curves; a run without tables has none.
+
+    :raises NotReady: it has no manifest or no measures yet.
+    """
+    compared = read_compared(folder)
+    policy = folder.read_text(folder.policy) if folder.policy.exists() else ""
+    return ShownRun(compared, read_series(folder, compared.measures), policy)
+
+
+def require_few(count: int) -> None:
+    """Reject a number of runs that the page cannot show."""
+    if not FEWEST_RUNS <= count <= MOST_RUNS:
+        allowed = f"{FEWEST_RUNS} to {MOST_RUNS} runs"
+        raise WrongInput(where="compare", field="runs", value=count, allowed=allowed)
+
+
+def render_compared(
+    runs: Sequence[ShownRun],
+    floors: Sequence[NoiseFloor] = (),
+    *,
+    sides: Sequence[Sequence[ComparedRun]] = (),
+    varied: Collection[str] = (),
+    reports: Collection[str] = (),
+    prefix: str | None = None,
+) -> str:
+    """Return the page's HTML; every run is compared with the first one.
+
+    :param floors: the known noise floors.
+    :param sides: the two sides of pairs; empty: the runs of two policies, if they are pairs.
+    :param varied: the fields that differ on purpose.
+    :param reports: the runs that have a report.
+    :raises WrongInput: they are too few or too many.
+    """
+    require_few(len(runs))
+    every = [run.compared for run in runs]
+    first = every[0]
+    pairs = _pairs(every, sides)
+    noise = closest_floor(floors, first, pairs[0][1] if pairs else every[1])
+    reasons = {
+        other.run_id: found
+        for other in every[1:]
+        if (found := comparable(first, other, varied=(*varied, "seed", "hpa_sync_at_seconds")))
+    }
+    differences = ()
+    if len(pairs) >= FEWEST_RUNS and not reasons:
+        measured = [Pair(a.measures, b.measures) for a, b in pairs]
+        differences = compare_pairs(measured, bounds_of(noise), looks=(len(pairs),))
+    names = side_names(pairs[0], varied) if pairs else ("", "")
+    return render_bench_page(
+        "compare",
+        title="Comparison",
+        here="runs",
+        prefix=prefix,
+        runs=runs,
+        reports=reports,
+        reasons=reasons,
+        panels=[one for panel in _PANELS if (one := _panel(runs, *panel))],
+        origins=sorted({run.series.origin_name for run in runs}),
+        rows=list(_rows(every, noise)),
+        noise=noise,
+        names=names,
+        pairs=pairs,
+        headings=[text.format(first=names[0], second=names[1]) for text in HEADINGS],
+        differences=[difference_row(one, noise) for one in in_order(differences)],
+        sentences=[f"{one.title}: {one.text}" for one in tested(differences)],
+        policies=list(_policies(runs)),
+    )
+
+
+def _pairs(
+    runs: Sequence[ComparedRun], sides: Sequence[Sequence[ComparedRun]]
+) -> tuple[RunPair, ...]:
+    """Return the pairs with the same seed; none: the runs are no two sides of them."""
+    try:
+        first, second = sides or sides_by_policy(runs)
+        return pairs_by_seed(first, second)
+    except WrongInput:
+        return ()
+
+
+def _rows(
+    runs: Sequence[ComparedRun], noise: NoiseFloor | None
+) -> Iterator[tuple[str, list[_Cell], str]]:
+    """Yield heading, cells and noise of each measure that a run has."""
+    bounds = {bound.name: bound for bound in (*BOUNDS, *bounds_of(noise))}
+    for name, measure in NAMED.items():
+        before, *others = (measure.read(run.measures) for run in runs)
+        if before is None and all(one is None for one in others):
+            continue
+        cells = [_Cell(measure.number(before))]
+        for value in others:
+            change = None if before is None or value is None else value - before
+            if change is None or before is None:
+                cells.append(_Cell(measure.number(value)))
+                continue
+            status = ""
+            if change and name in bounds and abs(change) > bounds[name].width(before):
+                status = "warn" if change > 0 else "pass"
+            shown = measure.signed(change) if measure.number(change).strip("-0.") else ""
+            cells.append(_Cell(measure.number(value), shown, status))
+        known = None if noise is None else noise.of_measure(name)
+        yield (
+            measure.heading,
+            cells,
+            "" if known is None else f"± {measure.number(known.half_width)}",
+        )
+
+
+def _panel(
+    runs: Sequence[ShownRun], table: str, name: str, title: str, slo: str
+) -> Mapping[str, Any] | None:
+    """Return the places of one curve of all runs; None: no run has it."""
+    lines = {
+        number: line
+        for number, run in enumerate(runs, start=1)
+        if (line := run.series.lines.get(table, {}).get(name)) is not None
+        and np.isfinite(line.values).any()
+    }
+    if not lines:
+        return None
+    every = [line for run in runs for line in _all_lines(run)]
+    x = Axis(
+        min(float(line.seconds[0]) for line in every),
+        max(float(line.seconds[-1]) for line in every),
+        _LEFT,
+        _WIDTH - _RIGHT,
+        is_log=False,
+    )
+    limits = {
+        one["number"] for run in runs for one in run.series.limits if slo and one["name"] == slo
+    }
+    highest = max(float(np.nanmax(line.values)) for line in lines.values())
+    drawn = [one for one in limits if one <= 3 * highest]  # a limit far above would hide the lines
+    y = Axis(0.0, 1.06 * max([highest, *drawn]) or 1.0, _BOTTOM, _TOP, is_log=False)
+    windows = runs[0].compared.measures.load.spike_windows
+    origin = runs[0].series.origin_at
+    return {
+        "title": title,
+        "width": _WIDTH,
+        "height": _HEIGHT,
+        "left": _LEFT,
+        "right": _WIDTH - _RIGHT,
+        "top": _TOP,
+        "bottom": _BOTTOM,
+        "x": list(x.ticks),
+        "y": list(y.ticks),
+        "limits": [y.at(one) for one in drawn],
+        "spikes": [
+            (x.at(start), x.at(end))
+            for one in windows
+            for start, end in [
+                [(at - origin) / NANOSECONDS for at in (one.started_at, one.ended_at)]
+            ]
+        ],
+        "lines": [
+            (number, runs[number - 1].run_id, _path(line, x, y)) for number, line in lines.items()
+        ],
+    }
+
+
+def _all_lines(run: ShownRun) -> Iterator[Series]:
+    for table, name, _, _ in _PANELS:
+        line = run.series.lines.get(table, {}).get(name)
+        if line is not None and line.seconds.size:
+            yield line
+
+
+def _path(line: Series, x: Axis, y: Axis) -> str:
+    """Return a line as a path; it is broken where a value is missing."""
+    steps, is_open = list[str](), False
+    size = max(1, -(-line.values.size // _BINS))
+    for begin in range(0, line.values.size, size):
+        values = line.values[begin : begin + size]
+        if not np.isfinite(values).any():
+            is_open = False
+            continue
+        ends = (int(np.nanargmin(values)), int(np.nanargmax(values)))
+        for place in sorted(set(ends)):
+            at, value = float(line.seconds[begin + place]), float(values[place])
+            steps.append(f"{'L' if is_open else 'M'}{x.at(at)},{y.at(value)}")
+            is_open = True
+    return "".join(steps)
+
+
+def _policies(runs: Sequence[ShownRun]) -> Iterator[tuple[str, str]]:
+    """Yield a title and the difference to the first run's policy, of each other policy once."""
+    first, known = runs[0], {runs[0].policy}
+    for run in runs[1:]:
+        if run.policy in known or not (run.policy and first.policy):
+            continue
+        known.add(run.policy)
+        names = [one.compared.measures.policy for one in (first, run)]
+        texts = [one.policy.splitlines() for one in (first, run)]
+        found = difflib.unified_diff(*texts, *names, lineterm="", n=2)
+        yield f"{names[0]} against {names[1]}", "\n".join(found)

@@ -1,0 +1,157 @@
+"""The page of a cell over time: a small picture for each measure, and what changed when."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import groupby, pairwise
+from typing import Any, NamedTuple
+
+from lagbench.core.compare.cell_history import LIMIT_PREFIX, HistoryRow, by_cell, cell_history
+from lagbench.core.compare.compare import BOUNDS
+from lagbench.core.measures.measures import NAMED
+from lagbench.report.axis import Axis
+from lagbench.report.bench_page import render_bench_page
+from lagbench.results.compared_runs import Baseline
+
+MOST_RUNS = 60
+"""The newest runs of a cell that are drawn; the table has them, too."""
+_WIDTH, _HEIGHT = 380, 150
+_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 12, 16, 126
+
+
+class Mark(NamedTuple):
+    """What is other from a run on: its place in the row of runs, and the words."""
+
+    place: int
+    kind: str  # policy, scenario or version
+    text: str
+
+
+def render_cells(rows: Sequence[HistoryRow], *, prefix: str) -> str:
+    """Return the page of all cells, by the names that readers give them."""
+    cells = [(name, of[-1], len(of)) for name, of in _by_name(rows).items()]
+    cells.sort(key=lambda cell: cell[1].created_at, reverse=True)
+    return render_bench_page("cells", title="History", here="history", prefix=prefix, cells=cells)
+
+
+def render_history(
+    rows: Sequence[HistoryRow],
+    *,
+    prefix: str,
+    baselines: Mapping[str, Baseline],
+    accepted: Sequence[Baseline],
+    acceptable: Collection[str],
+    reports: Collection[str],
+    message: str = "",
+) -> str:
+    """Return the page of the runs that have one name of a cell (at least one), oldest first.
+
+    :param baselines: the current baseline of each cell.
+    :param accepted: every baseline that a run of the name has been.
+    :param acceptable: the runs that this reader may accept as the baseline.
+    :param reports: the runs that have a report.
+    :param message: what was just done.
+    """
+    shown = rows[-MOST_RUNS:]
+    marks = list(_marks(shown))
+    of_newest = [row for row in rows if row.cell == rows[-1].cell]
+    changes = cell_history(of_newest).newest_changes if rows[-1].cell else ()
+    pinned = baselines.get(rows[-1].cell or "")
+    names = [bound.name for bound in BOUNDS]
+    return render_bench_page(
+        "history",
+        title=f"History of {rows[-1].cell_name}",
+        here="history",
+        prefix=prefix,
+        name=rows[-1].cell_name,
+        rows=shown[::-1],
+        left_out=len(rows) - len(shown),
+        baseline=pinned,
+        accepted=sorted(accepted, key=lambda one: -one.pinned_at),
+        acceptable=acceptable,
+        reports=reports,
+        marks=marks,
+        changes=changes,
+        panels=[one for name in names if (one := _panel(shown, name, marks, pinned))],
+        columns=[NAMED[name] for name in names[:5]],
+        message=message,
+    )
+
+
+def rows_of(rows: Sequence[HistoryRow], name: str) -> list[HistoryRow]:
+    """Return the runs whose cell has this name; of several policies or versions, all."""
+    return _by_name(rows).get(name, [])
+
+
+def _by_name(rows: Sequence[HistoryRow]) -> Mapping[str, list[HistoryRow]]:
+    found: dict[str, list[HistoryRow]] = {}
+    for cell in by_cell(rows).values():
+        found.setdefault(cell[-1].cell_name, []).extend(cell)
+    return {name: sorted(of, key=lambda row: row.created_at) for name, of in found.items()}
+
+
+def _marks(rows: Sequence[HistoryRow]) -> Iterator[Mark]:
+    """Yield where the policy, the scenario, the machine or a version is another than before."""
+    for place, (before, after) in enumerate(pairwise(rows), start=1):
+        if before.cell != after.cell:
+            policies = [row.manifest.get("cell.policy", "") for row in (before, after)]
+            if policies[0] != policies[1]:
+                digests = " to ".join(one[:8] for one in policies)
+                yield Mark(place, "policy", f"the policy's content changed, {digests}")
+            else:
+                yield Mark(place, "scenario", "the scenario or the target changed")
+        for text in before.environment.changes(after.environment):
+            yield Mark(place, "version", text)
+
+
+def _panel(
+    rows: Sequence[HistoryRow], name: str, marks: Sequence[Mark], pinned: Baseline | None
+) -> Mapping[str, Any] | None:
+    """Return the places of a measure's picture; None: no run has it."""
+    measure, values = NAMED[name], [row.measures.get(name) for row in rows]
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    limits = [row.measures.get(LIMIT_PREFIX + name) for row in rows]
+    drawn = [one for one in limits if one is not None and one <= 4 * max(known)]
+    x = Axis(-0.6, len(rows) - 0.4, _LEFT, _WIDTH - _RIGHT, is_log=False)
+    y = Axis(0.0, 1.1 * max([*known, *drawn]) or 1.0, _BOTTOM, _TOP, is_log=False)
+    points = [
+        {
+            "x": x.at(place),
+            "y": y.at(value),
+            "run_id": row.run_id,
+            "kind": row.verdict if row.verdict in ("pass", "fail") else "other",
+            "is_baseline": pinned is not None and row.run_id == pinned.run_id,
+            "text": f"{row.run_id}: {measure.text(value)}, {row.verdict_text}",
+        }
+        for place, (row, value) in enumerate(zip(rows, values, strict=True))
+        if value is not None
+    ]
+    base = next((one["y"] for one in points if one["is_baseline"]), None)
+    steps = list[str]()
+    for limit, places in groupby(enumerate(limits), key=lambda one: one[1]):
+        at = [place for place, _ in places]
+        if limit is not None and limit in drawn:
+            steps.append(f"M{x.at(at[0] - 0.5)},{y.at(limit)}H{x.at(at[-1] + 0.5)}")
+    newest = next((one for one in reversed(limits) if one is not None), None)
+    return {
+        "title": measure.heading,
+        "limit": "" if newest is None else f"limit {measure.number(newest)}",
+        "width": _WIDTH,
+        "height": _HEIGHT,
+        "left": _LEFT,
+        "right": _WIDTH - _RIGHT,
+        "top": _TOP,
+        "bottom": _BOTTOM,
+        "x": [],
+        "y": list(y.ticks)[::2],
+        "points": points,
+        "trail": "M" + "L".join(f"{one['x']},{one['y']}" for one in points),
+        "base": base,
+        "limits": "".join(steps),
+        "marks": [
+            (x.at(place - 0.5), "version" if kind == "version" else "", number)
+            for number, (place, kind, _) in enumerate(marks, start=1)
+        ],
+    }
