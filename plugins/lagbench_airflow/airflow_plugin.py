@@ -1,4 +1,4 @@
-"""Register the bench with Airflow: the report as a tab of the Dag run, and its link.
+"""Register the bench with Airflow: its pages, the report as a tab of the Dag run, and its link.
 
 Every task's process executes this file. Modules that only the API server needs are therefore
 imported there, at the first request.
@@ -31,9 +31,9 @@ class ReportApp:
 
     @cached_property
     def _app(self) -> Any:
-        from lagbench_airflow.pages.report_app import report_app
+        from lagbench_airflow.pages.bench_views import bench_app
 
-        return report_app()
+        return bench_app()
 
 
 class LagbenchPlugin(AirflowPlugin):
@@ -46,7 +46,26 @@ class LagbenchPlugin(AirflowPlugin):
             "href": f"{public_prefix()}/report/{{DAG_ID}}/{{RUN_ID}}",
             "destination": "dag_run",
             "url_route": "bench-report",
-        }
+        },
+        {
+            "name": "Compare",
+            "href": f"{public_prefix()}/earlier/{{DAG_ID}}/{{RUN_ID}}",
+            "destination": "dag_run",
+            "url_route": "bench-compare",
+        },
+        {
+            "name": "History",
+            "href": f"{public_prefix()}/dag/{{DAG_ID}}",
+            "destination": "dag",
+            "url_route": "bench-history",
+        },
+        {
+            "name": "Bench",
+            "href": f"{public_prefix()}/runs",
+            "destination": "nav",
+            "url_route": "bench",
+            "category": "browse",
+        },
     ]
     operator_extra_links = [ReportLink()]  # noqa: RUF012
     fastapi_apps = [  # noqa: RUF012

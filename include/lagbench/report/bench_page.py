@@ -28,7 +28,7 @@ lagbench.theme.button(document.getElementById("theme"));"""
 
 
 def render_bench_page(
-    name: str, *, title: str, here: str = "", prefix: str | None = None, **content: object
+    template: str, *, title: str, here: str = "", prefix: str | None = None, **content: object
 ) -> str:
     """Return the HTML of the template ``bench/NAME.html.j2``.
 
@@ -42,7 +42,7 @@ def render_bench_page(
     form = "'none'" if prefix is None else "'self'"
     return (
         _templates()
-        .get_template(f"bench/{name}.html.j2")
+        .get_template(f"bench/{template}.html.j2")
         .render(
             title=title,
             here=here,

@@ -25,19 +25,15 @@ from lagbench.core.compare.pairs import Pair, compare_pairs
 from lagbench.core.measures.measures import NAMED
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.errors import WrongInput
-from lagbench.report.axis import Axis
 from lagbench.report.bench_page import render_bench_page
+from lagbench.report.line_chart import line_chart
 from lagbench.report.series import RunSeries, Series, read_series
 from lagbench.results.compared_runs import read_compared
 
 FEWEST_RUNS, MOST_RUNS = 2, 6
-_WIDTH, _HEIGHT = 600, 250
-_LEFT, _RIGHT, _TOP, _BOTTOM = 66, 10, 12, 216
-_BINS = 360
-"""Of a line as it is drawn: the lowest and the highest value of each."""
 _PANELS = (
-    ("lag", "total", "Lag, messages", "peak_lag_records"),
-    ("replicas", "ready", "Ready replicas", "max_replicas"),
+    ("lag", "total", "Lag, messages", ""),
+    ("replicas", "ready", "Ready replicas", ""),
     ("rates", "consumed", "Consumed, messages/s", ""),
     ("latency", "p99", "Time lag p99, s", "time_lag_p99_seconds"),
 )
@@ -177,76 +173,29 @@ def _panel(
     runs: Sequence[ShownRun], table: str, name: str, title: str, slo: str
 ) -> Mapping[str, Any] | None:
     """Return the places of one curve of all runs; None: no run has it."""
-    lines = {
-        number: line
-        for number, run in enumerate(runs, start=1)
-        if (line := run.series.lines.get(table, {}).get(name)) is not None
-        and np.isfinite(line.values).any()
-    }
-    if not lines:
-        return None
-    every = [line for run in runs for line in _all_lines(run)]
-    x = Axis(
-        min(float(line.seconds[0]) for line in every),
-        max(float(line.seconds[-1]) for line in every),
-        _LEFT,
-        _WIDTH - _RIGHT,
-        is_log=False,
-    )
-    limits = {
-        one["number"] for run in runs for one in run.series.limits if slo and one["name"] == slo
-    }
-    highest = max(float(np.nanmax(line.values)) for line in lines.values())
-    drawn = [one for one in limits if one <= 3 * highest]  # a limit far above would hide the lines
-    y = Axis(0.0, 1.06 * max([highest, *drawn]) or 1.0, _BOTTOM, _TOP, is_log=False)
-    windows = runs[0].compared.measures.load.spike_windows
-    origin = runs[0].series.origin_at
-    return {
-        "title": title,
-        "width": _WIDTH,
-        "height": _HEIGHT,
-        "left": _LEFT,
-        "right": _WIDTH - _RIGHT,
-        "top": _TOP,
-        "bottom": _BOTTOM,
-        "x": list(x.ticks),
-        "y": list(y.ticks),
-        "limits": [y.at(one) for one in drawn],
-        "spikes": [
-            (x.at(start), x.at(end))
+    every = [line for run in runs for of in _PANELS if (line := _line(run, *of)) is not None]
+    origin, windows = runs[0].series.origin_at, runs[0].compared.measures.load.spike_windows
+    return line_chart(
+        title,
+        {
+            f"run-{number}": (f"{number}: {run.run_id}", line)
+            for number, run in enumerate(runs, start=1)
+            if (line := _line(run, table, name)) is not None
+        },
+        beside=every,
+        limits=[one["number"] for run in runs for one in run.series.limits if one["name"] == slo],
+        spikes=[
+            ((one.started_at - origin) / NANOSECONDS, (one.ended_at - origin) / NANOSECONDS)
             for one in windows
-            for start, end in [
-                [(at - origin) / NANOSECONDS for at in (one.started_at, one.ended_at)]
-            ]
+            if one.ended_at is not None
         ],
-        "lines": [
-            (number, runs[number - 1].run_id, _path(line, x, y)) for number, line in lines.items()
-        ],
-    }
+    )
 
 
-def _all_lines(run: ShownRun) -> Iterator[Series]:
-    for table, name, _, _ in _PANELS:
-        line = run.series.lines.get(table, {}).get(name)
-        if line is not None and line.seconds.size:
-            yield line
-
-
-def _path(line: Series, x: Axis, y: Axis) -> str:
-    """Return a line as a path; it is broken where a value is missing."""
-    steps, is_open = list[str](), False
-    size = max(1, -(-line.values.size // _BINS))
-    for begin in range(0, line.values.size, size):
-        values = line.values[begin : begin + size]
-        if not np.isfinite(values).any():
-            is_open = False
-            continue
-        ends = (int(np.nanargmin(values)), int(np.nanargmax(values)))
-        for place in sorted(set(ends)):
-            at, value = float(line.seconds[begin + place]), float(values[place])
-            steps.append(f"{'L' if is_open else 'M'}{x.at(at)},{y.at(value)}")
-            is_open = True
-    return "".join(steps)
+def _line(run: ShownRun, table: str, name: str, *_: str) -> Series | None:
+    """Return a line of a run; None: nothing of it was measured."""
+    line = run.series.lines.get(table, {}).get(name)
+    return line if line is not None and np.isfinite(line.values).any() else None
 
 
 def _policies(runs: Sequence[ShownRun]) -> Iterator[tuple[str, str]]:
