@@ -108,6 +108,7 @@ def render_compared(
     if len(pairs) >= FEWEST_RUNS and not reasons:
         measured = [Pair(a.measures, b.measures) for a, b in pairs]
         differences = compare_pairs(measured, bounds_of(noise), looks=(len(pairs),))
+    rows = list(_rows(every, noise))
     names = side_names(pairs[0], varied) if pairs else ("", "")
     return render_bench_page(
         "compare",
@@ -119,7 +120,8 @@ def render_compared(
         reasons=reasons,
         panels=[one for panel in _PANELS if (one := _panel(runs, *panel))],
         origins=sorted({run.series.origin_name for run in runs}),
-        rows=list(_rows(every, noise)),
+        rows=rows,
+        equal=[heading for heading, cells, _ in rows if len({one.text for one in cells}) == 1],
         noise=noise,
         names=names,
         pairs=pairs,

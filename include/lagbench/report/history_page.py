@@ -58,6 +58,7 @@ def render_history(
     changes = cell_history(of_newest).newest_changes if rows[-1].cell else ()
     pinned = baselines.get(rows[-1].cell or "")
     names = [bound.name for bound in BOUNDS]
+    zero = [name for name in names if {row.measures.get(name) for row in shown} <= {0.0, None}]
     return render_bench_page(
         "history",
         title=f"History of {rows[-1].cell_name}",
@@ -70,9 +71,18 @@ def render_history(
         accepted=sorted(accepted, key=lambda one: -one.pinned_at),
         acceptable=acceptable,
         reports=reports,
+        zero=[
+            NAMED[name].title
+            for name in zero
+            if any(row.measures.get(name) == 0.0 for row in shown)
+        ],
         marks=marks,
         changes=changes,
-        panels=[one for name in names if (one := _panel(shown, name, marks, pinned))],
+        panels=[
+            one
+            for name in names
+            if name not in zero and (one := _panel(shown, name, marks, pinned))
+        ],
         columns=[NAMED[name] for name in names[:5]],
         message=message,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -146,7 +147,9 @@ def history(may_accept: MayAccept, cell: str = "", accepted: str = "") -> Respon
     baselines = [one for folder in folders if (one := read_baseline(folder)) is not None]
     acceptable = set[str]()
     if may_accept:
-        acceptable = {row.run_id for row in of_cell if _is_acceptable(row)}
+        acceptable = {
+            row.run_id for row in of_cell if row.cell == of_cell[-1].cell and _is_acceptable(row)
+        }
     return _page(
         history_page.render_history(
             of_cell,
@@ -255,8 +258,11 @@ def _planned(asked: Mapping[str, str]) -> str:
         limits=conf_limits({}),
     )
     given |= {"seed": cell.scenario.seed} if asked["seed"] else {}
+    is_embedded = False  # without a connection, nothing is known of the machine that runs it
+    with suppress(NotReady):
+        is_embedded = target.is_embedded()
     return plan_page.render_plan(
-        asked, cell, prefix=public_prefix(), is_embedded=target.is_embedded(), conf=given
+        asked, cell, prefix=public_prefix(), is_embedded=is_embedded, conf=given
     )
 
 
