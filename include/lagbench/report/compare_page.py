@@ -19,7 +19,8 @@ from lagbench.core.compare.comparable import (
     sides_by_policy,
 )
 from lagbench.core.compare.compare import BOUNDS
-from lagbench.core.compare.experiment_page import HEADINGS, difference_row, in_order, tested
+from lagbench.core.compare.experiment_page import ComparisonTable
+from lagbench.core.compare.experiment_result import CellComparison
 from lagbench.core.compare.noise_floor import NoiseFloor, bounds_of, closest_floor
 from lagbench.core.compare.pairs import Pair, compare_pairs
 from lagbench.core.measures.measures import NAMED
@@ -104,12 +105,18 @@ def render_compared(
         for other in every[1:]
         if (found := comparable(first, other, varied=(*varied, "seed", "hpa_sync_at_seconds")))
     }
-    differences = ()
+    tested = None
     if len(pairs) >= FEWEST_RUNS and not reasons:
         measured = [Pair(a.measures, b.measures) for a, b in pairs]
-        differences = compare_pairs(measured, bounds_of(noise), looks=(len(pairs),))
+        names = side_names(pairs[0], varied)
+        tested = CellComparison(
+            first=names[0],
+            second=names[1],
+            pairs=tuple(range(1, len(pairs) + 1)),
+            left_out=(),
+            differences=compare_pairs(measured, bounds_of(noise), looks=(len(pairs),)),
+        )
     rows = list(_rows(every, noise))
-    names = side_names(pairs[0], varied) if pairs else ("", "")
     return render_bench_page(
         "compare",
         title="Comparison",
@@ -123,11 +130,7 @@ def render_compared(
         rows=rows,
         equal=[heading for heading, cells, _ in rows if len({one.text for one in cells}) == 1],
         noise=noise,
-        names=names,
-        pairs=pairs,
-        headings=[text.format(first=names[0], second=names[1]) for text in HEADINGS],
-        differences=[difference_row(one, noise) for one in in_order(differences)],
-        sentences=[f"{one.title}: {one.text}" for one in tested(differences)],
+        tested=None if tested is None else ComparisonTable.of(tested, noise),
         policies=list(_policies(runs)),
     )
 
@@ -135,7 +138,7 @@ def render_compared(
 def _pairs(
     runs: Sequence[ComparedRun], sides: Sequence[Sequence[ComparedRun]]
 ) -> tuple[RunPair, ...]:
-    """Return the pairs with the same seed; none: the runs are no two sides of them."""
+    """Return the pairs with the same seed; none: the runs are not two sides."""
     try:
         first, second = sides or sides_by_policy(runs)
         return pairs_by_seed(first, second)

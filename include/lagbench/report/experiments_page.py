@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,12 +14,9 @@ from lagbench.catalog.catalog_files import list_experiments
 from lagbench.catalog.experiments import load_experiment
 from lagbench.core.compare.experiment import Execution, Experiment, Progress
 from lagbench.core.compare.experiment_page import (
-    HEADINGS,
     SHOWN_HEADINGS,
+    ComparisonTable,
     as_figure,
-    difference_row,
-    in_order,
-    not_measured,
     shown_row,
     tested,
 )
@@ -45,7 +42,7 @@ class ExecutionState:
 
     @property
     def outcome(self) -> str:
-        """What it has shown, counted; how far it is while it has no result."""
+        """Return what it has shown, counted; without a result, how far it is."""
         if self.result is None:
             return f"{self.progress.done} of {len(self.progress.schedule.runs)} runs"
         counts = Counter(one.verdict for one in self.result.shown)
@@ -72,7 +69,7 @@ def read_state(folder: ExperimentFolder) -> ExecutionState:
 def experiment_rows(root: Path) -> list[tuple[Experiment, list[ExecutionState]]]:
     """Return the catalog's experiments and those that were run, each with its executions.
 
-    The newest execution comes first, and the experiments in the order of theirs.
+    The newest execution comes first, and the experiments by it.
     """
     found: dict[str, tuple[Experiment, list[ExecutionState]]] = {}
     for name in list_experiments():
@@ -101,42 +98,23 @@ def render_experiment(
     :param others: the names of all executions of the experiment, the newest first.
     :param reports: the runs that have a report.
     """
-    result = state.result
+    result, progress = state.result, state.progress
     figure = None if result is None else as_figure(result)
-    comparisons = [] if result is None else list(result.comparisons)
-    runs: list[Mapping[str, object]] = []
-    for planned in state.progress.schedule.runs:
-        attempts = state.progress.attempts(planned)
-        last = attempts[-1] if attempts else None
-        runs.append({"planned": planned, "last": last, "attempts": len(attempts)})
+    runs = [(one, progress.attempts(one)) for one in progress.schedule.runs]
     return render_bench_page(
         "experiment",
         title=state.experiment.title,
         here="experiments",
         prefix=prefix,
         state=state,
-        experiment=state.experiment,
         result=result,
         others=others,
         figure=None if figure is None else Markup(figure),  # noqa: S704 - its texts are escaped
         shown_headings=SHOWN_HEADINGS,
         shown=[] if result is None else [shown_row(one) for one in result.shown],
-        comparisons=[
-            {
-                "title": f"{one.second} minus {one.first}, {len(one.pairs)} pairs",
-                "headings": [text.format(first=one.first, second=one.second) for text in HEADINGS],
-                "rows": [
-                    difference_row(found, result.noise if result else None)
-                    for found in in_order(one.differences)
-                ],
-                "sentences": [
-                    *(f"{found.title}: {found.text}" for found in tested(one.differences)),
-                    *filter(None, [not_measured(one.differences)]),
-                    *(f"left out: {reason}" for reason in one.left_out),
-                ],
-            }
-            for one in comparisons
-        ],
+        comparisons=[]
+        if result is None
+        else [ComparisonTable.of(one, result.noise) for one in result.comparisons],
         runs=runs,
         reports=reports,
     )

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from lagbench.core.compare.cell_history import LIMIT_PREFIX, HistoryRow, by_cell, cell_history
 from lagbench.core.compare.compare import BOUNDS
 from lagbench.core.measures.measures import NAMED
-from lagbench.report.axis import Axis
 from lagbench.report.bench_page import render_bench_page
+from lagbench.report.line_chart import line_chart
+from lagbench.report.series import Series
 from lagbench.results.compared_runs import Baseline
 
 MOST_RUNS = 60
 """The newest runs of a cell that are drawn; the table has them, too."""
-_WIDTH, _HEIGHT = 380, 150
-_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 12, 16, 126
+_SIZE = (380, 150)
 
 
 class Mark(NamedTuple):
-    """What is other from a run on: its place in the row of runs, and the words."""
+    """A change from a run on: the run's place, and the words."""
 
     place: int
     kind: str  # policy, scenario or version
@@ -117,49 +119,37 @@ def _marks(rows: Sequence[HistoryRow]) -> Iterator[Mark]:
 def _panel(
     rows: Sequence[HistoryRow], name: str, marks: Sequence[Mark], pinned: Baseline | None
 ) -> Mapping[str, Any] | None:
-    """Return the places of a measure's picture; None: no run has it."""
+    """Return the places of a measure's picture, with its newest limit; None: no run has it."""
     measure, values = NAMED[name], [row.measures.get(name) for row in rows]
-    known = [value for value in values if value is not None]
-    if not known:
+    if all(value is None for value in values):
         return None
+    places = np.arange(len(rows), dtype=np.float64)
+    ends = Series(np.array([-0.6, len(rows) - 0.4]), np.zeros(2))
     limits = [row.measures.get(LIMIT_PREFIX + name) for row in rows]
-    drawn = [one for one in limits if one is not None and one <= 4 * max(known)]
-    x = Axis(-0.6, len(rows) - 0.4, _LEFT, _WIDTH - _RIGHT, is_log=False)
-    y = Axis(0.0, 1.1 * max([*known, *drawn]) or 1.0, _BOTTOM, _TOP, is_log=False)
-    points = [
-        {
-            "x": x.at(place),
-            "y": y.at(value),
-            "run_id": row.run_id,
-            "kind": row.verdict if row.verdict in ("pass", "fail") else "other",
-            "is_baseline": pinned is not None and row.run_id == pinned.run_id,
-            "text": f"{row.run_id}: {measure.text(value)}, {row.verdict_text}",
-        }
-        for place, (row, value) in enumerate(zip(rows, values, strict=True))
-        if value is not None
-    ]
-    base = next((one["y"] for one in points if one["is_baseline"]), None)
-    steps = list[str]()
-    for limit, places in groupby(enumerate(limits), key=lambda one: one[1]):
-        at = [place for place, _ in places]
-        if limit is not None and limit in drawn:
-            steps.append(f"M{x.at(at[0] - 0.5)},{y.at(limit)}H{x.at(at[-1] + 0.5)}")
     newest = next((one for one in reversed(limits) if one is not None), None)
-    return {
-        "title": measure.heading,
-        "limit": "" if newest is None else f"limit {measure.number(newest)}",
-        "width": _WIDTH,
-        "height": _HEIGHT,
-        "left": _LEFT,
-        "right": _WIDTH - _RIGHT,
-        "top": _TOP,
-        "bottom": _BOTTOM,
-        "x": [],
-        "y": list(y.ticks)[::2],
-        "points": points,
-        "trail": "M" + "L".join(f"{one['x']},{one['y']}" for one in points),
-        "base": base,
-        "limits": "".join(steps),
+    chart = line_chart(
+        measure.heading,
+        {"trail": ("", Series(places, np.array(values, dtype=np.float64)))},
+        beside=[ends],
+        limits=() if newest is None else (newest,),
+        size=_SIZE,
+    )
+    if chart is None:
+        return None
+    x, y = chart["axes"]
+    return chart | {
+        "limit": "" if newest is None else measure.number(newest),
+        "points": [
+            {
+                "x": x.at(place),
+                "y": y.at(value),
+                "kind": row.verdict if row.verdict in ("pass", "fail") else "other",
+                "is_baseline": pinned is not None and row.run_id == pinned.run_id,
+                "text": f"{row.run_id}: {measure.text(value)}, {row.verdict_text}",
+            }
+            for place, (row, value) in enumerate(zip(rows, values, strict=True))
+            if value is not None
+        ],
         "marks": [
             (x.at(place - 0.5), "version" if kind == "version" else "", number)
             for number, (place, kind, _) in enumerate(marks, start=1)

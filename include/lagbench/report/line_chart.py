@@ -10,8 +10,7 @@ import numpy as np
 from lagbench.report.axis import Axis
 from lagbench.report.series import Series
 
-_WIDTH, _HEIGHT = 600, 250
-_LEFT, _RIGHT, _TOP, _BOTTOM = 66, 10, 12, 216
+_LEFT, _RIGHT, _TOP, _BELOW = 66, 10, 16, 30  # pixels around the lines
 _BINS = 360
 """Of a line as it is drawn: the lowest and the highest value of each."""
 _FAR = 3
@@ -25,8 +24,9 @@ def line_chart(
     beside: Sequence[Series] = (),
     limits: Iterable[float] = (),
     spikes: Iterable[tuple[float, float]] = (),
-) -> Mapping[str, Any] | None:
-    """Return the places of a picture of lines; None: there is no line.
+    size: tuple[int, int] = (600, 250),
+) -> dict[str, Any] | None:
+    """Return the places of a picture of lines, and its axes; None: there is no line.
 
     :param lines: by their class of the styles, with their names.
     :param beside: lines of other pictures that have the same axis of time.
@@ -34,30 +34,23 @@ def line_chart(
     """
     if not lines:
         return None
-    whole = [line for line in (*beside, *(line for _, line in lines.values())) if line.seconds.size]
-    x = Axis(
-        min(float(line.seconds[0]) for line in whole),
-        max(float(line.seconds[-1]) for line in whole),
-        _LEFT,
-        _WIDTH - _RIGHT,
-        is_log=False,
+    every = [line for line in (*beside, *(line for _, line in lines.values())) if line.seconds.size]
+    begin, end = (
+        pick(float(line.seconds[at]) for line in every) for pick, at in ((min, 0), (max, -1))
     )
+    bottom, right = size[1] - _BELOW, size[0] - _RIGHT
     highest = max(float(np.nanmax(line.values)) for _, line in lines.values())
     drawn = sorted({one for one in limits if one <= _FAR * highest})
-    y = Axis(0.0, 1.06 * max([highest, *drawn]) or 1.0, _BOTTOM, _TOP, is_log=False)
+    x = Axis(begin, end if end > begin else begin + 1, _LEFT, right, is_log=False)
+    y = Axis(0.0, 1.06 * max([highest, *drawn]) or 1.0, bottom, _TOP, is_log=False)
     return {
         "title": title,
-        "width": _WIDTH,
-        "height": _HEIGHT,
-        "left": _LEFT,
-        "right": _WIDTH - _RIGHT,
-        "top": _TOP,
-        "bottom": _BOTTOM,
-        "x": list(x.ticks),
-        "y": list(y.ticks),
+        "size": size,
+        "box": {"left": _LEFT, "right": right, "top": _TOP, "bottom": bottom},
+        "axes": (x, y),
         "limits": [y.at(one) for one in drawn],
         "spikes": [(x.at(begin), x.at(end)) for begin, end in spikes],
-        "lines": [(name, title, _path(line, x, y)) for name, (title, line) in lines.items()],
+        "lines": [(name, text, _path(line, x, y)) for name, (text, line) in lines.items()],
     }
 
 

@@ -20,13 +20,13 @@ _TEXTS: Mapping[str, Callable[[HistoryRow], Any]] = {
     "verdict": lambda row: row.verdict,
     "fidelity": lambda row: row.fidelity,
 }
-"""What a run can be sorted by, beside the measures."""
+"""Columns that a reader can sort by, beside the measures."""
 _CHOICES = ("scenario", "policy", "verdict", "fidelity")
 
 
 @dataclass(frozen=True, slots=True)
 class RunsQuery:
-    """The query of the page's address; an empty value asks for nothing.
+    """The query of the page's address; an empty value filters nothing.
 
     ``sort``: a column, with ``-`` in front of it downwards; one that is not known is the default.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -20,10 +20,9 @@ from lagbench.adapters.runs.run_folder import RunFolder, runs_root
 from lagbench.catalog.catalog import checked_cell
 from lagbench.core.compare.cell_history import HistoryRow
 from lagbench.errors import LagbenchError, NotReady, WrongInput
-from lagbench.printed_commands import runnable
 from lagbench.report import compare_page, experiments_page, history_page, plan_page, runs_page
 from lagbench.report.advice_page import render_advices
-from lagbench.report.bench_page import link, render_bench_page
+from lagbench.report.bench_page import link
 from lagbench.results.advice_files import ADVICE_FOLDER, AdviceFolder
 from lagbench.results.compared_runs import pinned_baselines, read_baseline, read_noise_floors
 from lagbench.results.gate import COMPARISON_FILE, PASSED, accept
@@ -31,7 +30,7 @@ from lagbench.results.history import read_earlier, whole_history
 from lagbench_airflow.hooks import target
 from lagbench_airflow.links import public_prefix
 from lagbench_airflow.pages.airflow_runs import started_by
-from lagbench_airflow.pages.report_app import OF_FILES, file_of_run, report_app
+from lagbench_airflow.pages.report_app import OF_FILES, PAGE_HEADERS, file_of_run, note, report_app
 from lagbench_airflow.params import conf_limits, settings_of
 from lagbench_airflow.run_lookup import (
     NIGHTLY_DAG,
@@ -44,14 +43,6 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,120}")
 """Of a folder that an address names."""
 _EXPERIMENT_DAG, _ADVICE_DAG = "experiment_", "advise"
 _PLAN_FIELDS = ("scenario", "policy", "seed", "overrides")
-_HEADERS = {
-    "Content-Security-Policy": "frame-ancestors 'self'",  # the rest stands in the page
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
-
-
 MAY_TRIGGER = requires_access_dag("POST", DagAccessEntity.RUN, SCENARIO_DAG)
 MAY_ACCEPT = requires_access_dag("PUT", DagAccessEntity.RUN, NIGHTLY_DAG)
 
@@ -88,8 +79,7 @@ def bench_app(*, is_open: bool = False) -> FastAPI:
 def problem(_: Request, error: LagbenchError) -> Response:
     """Say what was wrong with the address, or what is not there."""
     status = 400 if isinstance(error, WrongInput) else 404
-    told = {"title": "This cannot be shown", "problem": runnable(str(error))}
-    return _page(render_bench_page("problem", prefix=public_prefix(), **told), status)
+    return note("This cannot be shown", text=str(error), status=status)
 
 
 @views.get("/runs")
@@ -99,11 +89,7 @@ def runs(request: Request, page: int = 1) -> Response:
     asked["sort"] = asked["sort"] or runs_page.NEWEST_FIRST
     query = runs_page.RunsQuery(**{**asked, "page": page})  # type: ignore[arg-type]
     rows, _ = whole_history(runs_root())
-    return _page(
-        runs_page.render_runs(
-            rows, query, prefix=public_prefix(), by=started_by, reports=_reports()
-        )
-    )
+    return _page(runs_page.render_runs, rows, query, by=started_by, reports=_reports())
 
 
 @views.get("/compare")
@@ -111,14 +97,8 @@ def compare(run: Annotated[list[str], Query(default_factory=list)]) -> Response:
     """Show runs on one axis."""
     compare_page.require_few(len(run))
     folders = [_require_run(one) for one in dict.fromkeys(run)]
-    return _page(
-        compare_page.render_compared(
-            [compare_page.read_shown(folder) for folder in folders],
-            read_noise_floors(runs_root()),
-            reports=_reports(),
-            prefix=public_prefix(),
-        )
-    )
+    shown, floors = map(compare_page.read_shown, folders), read_noise_floors(runs_root())
+    return _page(compare_page.render_compared, [*shown], floors, reports=_reports())
 
 
 @views.get("/earlier/{dag_id}/{dag_run:path}")
@@ -139,27 +119,21 @@ def history(may_accept: MayAccept, cell: str = "", accepted: str = "") -> Respon
     root = runs_root()
     rows, _ = whole_history(root)
     if not cell:
-        return _page(history_page.render_cells(rows, prefix=public_prefix()))
+        return _page(history_page.render_cells, rows)
     of_cell = history_page.rows_of(rows, cell)
     if not of_cell:
         raise WrongInput(where="history", field="cell", value=cell, allowed="a cell with a run")
     folders = [RunFolder(root / row.run_id) for row in of_cell]
-    baselines = [one for folder in folders if (one := read_baseline(folder)) is not None]
-    acceptable = set[str]()
-    if may_accept:
-        acceptable = {
-            row.run_id for row in of_cell if row.cell == of_cell[-1].cell and _is_acceptable(row)
-        }
+    newest = [row for row in of_cell if row.cell == of_cell[-1].cell]
+    acceptable = {row.run_id for row in newest if may_accept and _is_acceptable(row)}
     return _page(
-        history_page.render_history(
-            of_cell,
-            prefix=public_prefix(),
-            baselines=pinned_baselines(root),
-            accepted=baselines,
-            acceptable=acceptable,
-            reports=_reports(),
-            message=f"{accepted} is the baseline now." if accepted in acceptable else "",
-        )
+        history_page.render_history,
+        of_cell,
+        baselines=pinned_baselines(root),
+        accepted=[one for folder in folders if (one := read_baseline(folder)) is not None],
+        acceptable=acceptable,
+        reports=_reports(),
+        message=f"{accepted} is the baseline now." if accepted in acceptable else "",
     )
 
 
@@ -180,7 +154,7 @@ def baseline(request: Request, run: Annotated[str, Form()], user: GetUserDep) ->
 def experiments() -> Response:
     """Show all experiments."""
     rows = experiments_page.experiment_rows(runs_root())
-    return _page(experiments_page.render_experiments(rows, prefix=public_prefix()))
+    return _page(experiments_page.render_experiments, rows)
 
 
 @views.get("/experiments/{name}")
@@ -193,17 +167,13 @@ def experiment(name: str, at: str = "") -> Response:
     if chosen is None:
         raise NotReady(f"No execution of {name!r} is in the runs folder.")
     state = experiments_page.read_state(chosen)
-    return _page(
-        experiments_page.render_experiment(
-            state, [*by_name], prefix=public_prefix(), reports=_reports()
-        )
-    )
+    return _page(experiments_page.render_experiment, state, [*by_name], reports=_reports())
 
 
 @views.get("/advice")
 def advices() -> Response:
     """Show every advice."""
-    return _page(render_advices(runs_root(), prefix=public_prefix()))
+    return _page(render_advices, runs_root())
 
 
 @views.get("/advice/{name}/advice.html")
@@ -220,12 +190,11 @@ def plan(request: Request) -> Response:
     """Show the form, and with a scenario what a run of it would do."""
     asked = {name: request.query_params.get(name, "").strip() for name in _PLAN_FIELDS}
     if not asked["scenario"]:
-        return _page(plan_page.render_plan_form(asked, prefix=public_prefix()))
+        return _page(plan_page.render_plan_form, asked)
     try:
-        return _page(_planned(asked))
+        return _page(_planned, asked)
     except LagbenchError as wrong:
-        told = runnable(str(wrong))
-        return _page(plan_page.render_plan_form(asked, prefix=public_prefix(), problem=told), 400)
+        return _page(plan_page.render_plan_form, asked, status=400, problem=str(wrong))
 
 
 @views.get("/dag/{dag_id}")
@@ -245,11 +214,13 @@ def of_dag(dag_id: str) -> Response:
     return RedirectResponse(link(public_prefix(), place, **query))
 
 
-def _page(html: str, status: int = 200) -> HTMLResponse:
-    return HTMLResponse(html, status_code=status, headers=_HEADERS)
+def _page(render: Callable[..., str], *read: Any, status: int = 200, **more: Any) -> HTMLResponse:
+    """Return what a function of ``lagbench.report`` renders, with links below our path."""
+    html = render(*read, prefix=public_prefix(), **more)
+    return HTMLResponse(html, status_code=status, headers=PAGE_HEADERS)
 
 
-def _planned(asked: Mapping[str, str]) -> str:
+def _planned(asked: Mapping[str, str], *, prefix: str) -> str:
     given: dict[str, Any] = {name: value for name, value in asked.items() if value}
     cell = checked_cell(
         asked["scenario"],
@@ -261,9 +232,7 @@ def _planned(asked: Mapping[str, str]) -> str:
     is_embedded = False  # without a connection, nothing is known of the machine that runs it
     with suppress(NotReady):
         is_embedded = target.is_embedded()
-    return plan_page.render_plan(
-        asked, cell, prefix=public_prefix(), is_embedded=is_embedded, conf=given
-    )
+    return plan_page.render_plan(asked, cell, prefix=prefix, is_embedded=is_embedded, conf=given)
 
 
 def _reports() -> set[str]:
