@@ -191,7 +191,7 @@ def render_advices(root: Path, *, prefix: str) -> str:
 
     One that cannot be read has no row: another version wrote it.
     """
-    rows = []
+    rows = list[dict[str, Any]]()
     for path in (root / ADVICE_FOLDER).glob("*/advice.json"):
         with suppress(NotReady):
             advice = AdviceFolder(path.parent).read()

@@ -192,7 +192,6 @@ def _panel(
         spikes=[
             ((one.started_at - origin) / NANOSECONDS, (one.ended_at - origin) / NANOSECONDS)
             for one in windows
-            if one.ended_at is not None
         ],
     )
 

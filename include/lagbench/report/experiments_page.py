@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from markupsafe import Markup
 
-from lagbench.adapters.runs.experiment_folder import ExperimentFolder, executions
+from lagbench.adapters.runs.experiment_folder import (
+    EXPERIMENTS_FOLDER,
+    ExperimentFolder,
+    executions,
+)
 from lagbench.catalog.catalog_files import list_experiments
 from lagbench.catalog.experiments import load_experiment
 from lagbench.core.compare.experiment import Execution, Experiment, Progress
@@ -21,6 +26,7 @@ from lagbench.core.compare.experiment_page import (
     tested,
 )
 from lagbench.core.compare.experiment_result import ExperimentResult
+from lagbench.errors import LagbenchError
 from lagbench.report.bench_page import render_bench_page
 from lagbench.results.executions import (
     read_execution,
@@ -42,10 +48,10 @@ class ExecutionState:
 
     @property
     def outcome(self) -> str:
-        """Return what it has shown, counted; without a result, how far it is."""
+        """Return what it has shown, counted."""
         if self.result is None:
-            return f"{self.progress.done} of {len(self.progress.schedule.runs)} runs"
-        counts = Counter(one.verdict for one in self.result.shown)
+            return "no result yet"
+        counts = Counter[str](one.verdict for one in self.result.shown)
         of_cells = (one.differences for one in self.result.comparisons)
         counts.update(one.verdict for found in of_cells for one in tested(found))
         words = [f"{count} {verdict}" for verdict, count in counts.most_common()]
@@ -74,8 +80,11 @@ def experiment_rows(root: Path) -> list[tuple[Experiment, list[ExecutionState]]]
     found: dict[str, tuple[Experiment, list[ExecutionState]]] = {}
     for name in list_experiments():
         found[name] = (load_experiment(name), [])
-    for folder in (root / "_experiments").glob("*"):
-        states = [read_state(one) for one in reversed(executions(folder.name, root))]
+    for folder in (root / EXPERIMENTS_FOLDER).glob("*"):
+        states = list[ExecutionState]()
+        for one in reversed(executions(folder.name, root)):
+            with suppress(LagbenchError):  # another version wrote it
+                states.append(read_state(one))
         if states:
             found[folder.name] = (states[0].experiment, states)
     return sorted(found.values(), key=lambda row: -row[1][0].execution.started_at if row[1] else 0)

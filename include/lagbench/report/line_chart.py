@@ -35,9 +35,8 @@ def line_chart(
     if not lines:
         return None
     every = [line for line in (*beside, *(line for _, line in lines.values())) if line.seconds.size]
-    begin, end = (
-        pick(float(line.seconds[at]) for line in every) for pick, at in ((min, 0), (max, -1))
-    )
+    begin = min(float(line.seconds[0]) for line in every)
+    end = max(float(line.seconds[-1]) for line in every)
     bottom, right = size[1] - _BELOW, size[0] - _RIGHT
     highest = max(float(np.nanmax(line.values)) for _, line in lines.values())
     drawn = sorted({one for one in limits if one <= _FAR * highest})

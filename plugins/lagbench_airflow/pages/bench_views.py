@@ -41,6 +41,7 @@ from lagbench_airflow.run_lookup import (
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,120}")
 """Of a folder that an address names."""
+_TEXTS = ("policy.yaml", "scenario.yaml")
 _EXPERIMENT_DAG, _ADVICE_DAG = "experiment_", "advise"
 _PLAN_FIELDS = ("scenario", "policy", "seed", "overrides")
 MAY_TRIGGER = requires_access_dag("POST", DagAccessEntity.RUN, SCENARIO_DAG)
@@ -200,7 +201,7 @@ def plan(request: Request) -> Response:
 @views.get("/dag/{dag_id}")
 def of_dag(dag_id: str) -> Response:
     """Lead to the page of a Dag: runs, the newest night's cell, an experiment, or advice."""
-    place, query = "runs", {}
+    place, query = "runs", dict[str, str]()
     if dag_id == NIGHTLY_DAG:
         rows, _ = whole_history(runs_root())
         nights = [row for row in rows if _is_night(row)]
@@ -243,7 +244,8 @@ def _reports() -> set[str]:
 def _require_run(run_id: str) -> RunFolder:
     """Return the folder of a measured run of this machine."""
     path = file_of_run(run_id, "measures.json") if _NAME.fullmatch(run_id) else None
-    if path is None:
+    # A folder of a stranger shows no text from elsewhere as its own.
+    if path is None or any((path.parent / name).is_symlink() for name in _TEXTS):
         allowed = "a run with measures in the runs folder"
         raise WrongInput(where="the address", field="run", value=run_id, allowed=allowed)
     return RunFolder(path.parent)

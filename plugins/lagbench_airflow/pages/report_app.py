@@ -128,7 +128,7 @@ _OF_WHICH_DAGS = (
     "A report is of a Dag run of scenario_run. A night of daily_spike_rehearsal shows that of its "
     "rehearsal, the tab of an experiment's Dag its result."
 )
-_NO_TASK = "No task failed: somebody marked the Dag run, or its time was over."
+_NO_TASK = "No task failed: the Dag run was marked by hand, or reached its time limit."
 _LOGS = (
     "Each task's log is on its page in the tab Task Instances. A new run begins with Trigger; the "
     "tab Details has the conf of this one."

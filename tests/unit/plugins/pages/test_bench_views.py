@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 from tests.fakes.advices import advice
 from tests.fakes.nights import rehearse, write_night
 
+from lagbench.project import PROJECT_ROOT
 from lagbench.results.advice_files import AdviceFolder
 from lagbench.results.compared_runs import read_baseline
 from lagbench.results.history import update_history
@@ -158,6 +160,13 @@ def test_only_a_page_of_the_bench_accepts(
     assert reply.status_code == status
 
 
+def test_a_link_shows_no_text_from_elsewhere(nights: Path) -> None:
+    """The difference of two policies would show it."""
+    (nights / "run-2" / "policy.yaml").symlink_to("/etc/passwd")
+
+    assert client().get("/compare?run=run-1&run=run-2").status_code == 400
+
+
 def test_only_a_rehearsal_that_passed_is_accepted(nights: Path) -> None:
     """The gate's own rule; nothing is written."""
     reply = client().post("/baseline", data={"run": "run-2"}, headers=OWN)
@@ -198,6 +207,27 @@ def test_an_advice_is_listed_with_its_page(nights: Path) -> None:
     assert 'href="/bench/advice/a-1/advice.html"' in listed.text
     assert page.text == "<p>the front</p>"
     assert page.headers["content-security-policy"].startswith("sandbox")
+
+
+def test_an_experiment_is_shown_with_its_progress(nights: Path) -> None:
+    """Before its result, and with it; a folder of another version is left out."""
+    kept = PROJECT_ROOT / "docs" / "findings" / "step_dip"
+    folder = nights / "_experiments" / "step_dip" / "20261126-010306-370000"
+    shutil.copytree(kept, folder)
+    (folder / "result.json").unlink()
+    broken = folder.with_name("20261127-000000-000000")
+    broken.mkdir()
+    (broken / "execution.json").write_text("{}")
+
+    begun = client().get("/experiments").text
+    shutil.copy(kept / "result.json", folder)
+    page = client().get(f"/experiments/step_dip/{folder.name}").text
+
+    assert f'href="/bench/experiments/step_dip/{folder.name}"' in begun
+    assert '<progress max="12" value="12"' in begun
+    assert "no result yet" in begun
+    assert "<svg" in page
+    assert "range minus cooperative, 6 pairs" in page
 
 
 def test_a_plan_predicts_a_cell(nights: Path) -> None:
