@@ -209,7 +209,7 @@ def _policies(runs: Sequence[ShownRun]) -> Iterator[tuple[str, str]]:
         if run.policy in known or not (run.policy and first.policy):
             continue
         known.add(run.policy)
-        names = [one.compared.measures.policy for one in (first, run)]
-        texts = [one.policy.splitlines() for one in (first, run)]
-        found = difflib.unified_diff(*texts, *names, lineterm="", n=2)
+        names = (first.compared.measures.policy, run.compared.measures.policy)
+        before, after = (one.policy.splitlines() for one in (first, run))
+        found = difflib.unified_diff(before, after, *names, lineterm="", n=2)
         yield f"{names[0]} against {names[1]}", "\n".join(found)

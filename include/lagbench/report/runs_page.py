@@ -117,7 +117,10 @@ def _sorted(rows: Sequence[HistoryRow], sort: str) -> list[HistoryRow]:
     name = sort.removeprefix("-")
     if name not in _TEXTS and name not in SHOWN:
         name, sort = "began", NEWEST_FIRST
-    read = _TEXTS.get(name, lambda row: row.measures.get(name))
+
+    def read(row: HistoryRow) -> Any:
+        return _TEXTS[name](row) if name in _TEXTS else row.measures.get(name)
+
     newest_first = sorted(rows, key=lambda row: row.created_at, reverse=True)
     known = [row for row in newest_first if read(row) is not None]
     known.sort(key=read, reverse=sort.startswith("-"))

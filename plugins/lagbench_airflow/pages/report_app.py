@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, Any
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.core_api.security import requires_access_dag
@@ -163,7 +163,8 @@ def note(
     status: int = 200,
 ) -> HTMLResponse:
     """Return a page that says something, or the problems by their headings."""
-    told = {"text": text, "problems": problems, "hint": hint, "looks_again": looks_again}
+    told: dict[str, Any] = {"text": text, "problems": problems, "hint": hint}
+    told["looks_again"] = looks_again
     html = render_bench_page("note", title=title, prefix=public_prefix(), **told)
     return HTMLResponse(html, status_code=status, headers=PAGE_HEADERS)
 

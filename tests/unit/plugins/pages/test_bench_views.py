@@ -11,6 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 from tests.fakes.advices import advice
+from tests.fakes.compared_runs import write_run
 from tests.fakes.nights import rehearse, write_night
 
 from lagbench.project import PROJECT_ROOT
@@ -42,7 +43,7 @@ def nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(bench_views, "started_by", lambda _: {})
     for number in (1, 2):
         rehearse(root, f"night-{number}", created_at=number)
-        update_history(write_night(root, f"run-{number}", created_at=number))
+        update_history(write_run(root, f"run-{number}", created_at=number))
     return root
 
 
@@ -58,10 +59,10 @@ def client() -> TestClient:
     [
         ("/runs", 200),
         ("/runs?sort=-drain_seconds&q=night&page=3", 200),
-        ("/compare?run=night-1&run=night-2", 200),
-        ("/compare?run=night-1", 400),
-        ("/compare?run=night-1&run=night-9", 400),
-        ("/compare?run=night-1&run=../night-2", 400),
+        ("/compare?run=run-1&run=run-2", 200),
+        ("/compare?run=run-1", 400),
+        ("/compare?run=run-1&run=run-9", 400),
+        ("/compare?run=run-1&run=../run-2", 400),
         ("/history", 200),
         ("/history?cell=quick_spike/p/%E2%80%93", 200),
         ("/history?cell=none", 400),
