@@ -36,36 +36,26 @@ class ReportApp:
         return bench_app()
 
 
+def _view(name: str, destination: str, route: str, path: str) -> dict[str, str]:
+    """Return a page of the bench as a tab, or in the navigation."""
+    href = f"{public_prefix()}/{path}"
+    return {
+        "name": name,
+        "href": href,
+        "destination": destination,
+        "url_route": f"bench-{route}",
+    }
+
+
 class LagbenchPlugin(AirflowPlugin):
     """The bench's part of the UI."""
 
     name = "lagbench"
     external_views = [  # noqa: RUF012 - Airflow's base class declares it as an instance's
-        {
-            "name": "Report",
-            "href": f"{public_prefix()}/report/{{DAG_ID}}/{{RUN_ID}}",
-            "destination": "dag_run",
-            "url_route": "bench-report",
-        },
-        {
-            "name": "Compare",
-            "href": f"{public_prefix()}/earlier/{{DAG_ID}}/{{RUN_ID}}",
-            "destination": "dag_run",
-            "url_route": "bench-compare",
-        },
-        {
-            "name": "History",
-            "href": f"{public_prefix()}/dag/{{DAG_ID}}",
-            "destination": "dag",
-            "url_route": "bench-history",
-        },
-        {
-            "name": "Bench",
-            "href": f"{public_prefix()}/runs",
-            "destination": "nav",
-            "url_route": "bench",
-            "category": "browse",
-        },
+        _view("Report", "dag_run", "report", "report/{DAG_ID}/{RUN_ID}"),
+        _view("Compare", "dag_run", "compare", "earlier/{DAG_ID}/{RUN_ID}"),
+        _view("History", "dag", "history", "dag/{DAG_ID}"),
+        _view("Bench", "nav", "runs", "runs") | {"category": "browse"},
     ]
     operator_extra_links = [ReportLink()]  # noqa: RUF012
     fastapi_apps = [  # noqa: RUF012

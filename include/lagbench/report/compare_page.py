@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -48,17 +48,6 @@ class ShownRun:
     compared: ComparedRun
     series: RunSeries
     policy: str  # the text of its file
-
-    @property
-    def run_id(self) -> str:
-        """The run's id."""
-        return self.compared.run_id
-
-
-class _Cell(NamedTuple):
-    text: str
-    difference: str = ""
-    status: str = ""
 
 
 def read_shown(folder: RunFolder) -> ShownRun:
@@ -128,7 +117,7 @@ def render_compared(
         panels=[one for panel in _PANELS if (one := _panel(runs, *panel))],
         origins=sorted({run.series.origin_name for run in runs}),
         rows=rows,
-        equal=[heading for heading, cells, _ in rows if len({one.text for one in cells}) == 1],
+        equal=[heading for heading, cells, _ in rows if len({text for text, *_ in cells}) == 1],
         noise=noise,
         tested=None if tested is None else ComparisonTable.of(tested, noise),
         policies=list(_policies(runs)),
@@ -148,30 +137,25 @@ def _pairs(
 
 def _rows(
     runs: Sequence[ComparedRun], noise: NoiseFloor | None
-) -> Iterator[tuple[str, list[_Cell], str]]:
-    """Yield heading, cells and noise of each measure that a run has."""
+) -> Iterator[tuple[str, list[tuple[str, str, str]], str]]:
+    """Yield heading, cells (value, difference, status) and noise of each measure that a run has."""
     bounds = {bound.name: bound for bound in (*BOUNDS, *bounds_of(noise))}
     for name, measure in NAMED.items():
         before, *others = (measure.read(run.measures) for run in runs)
         if before is None and all(one is None for one in others):
             continue
-        cells = [_Cell(measure.number(before))]
+        cells = [(measure.number(before), "", "")]
         for value in others:
-            change = None if before is None or value is None else value - before
-            if change is None or before is None:
-                cells.append(_Cell(measure.number(value)))
-                continue
-            status = ""
-            if change and name in bounds and abs(change) > bounds[name].width(before):
-                status = "warn" if change > 0 else "pass"
-            shown = measure.signed(change) if measure.number(change).strip("-0.") else ""
-            cells.append(_Cell(measure.number(value), shown, status))
+            difference = status = ""
+            if before is not None and value is not None and measure.number(value) != cells[0][0]:
+                change = value - before
+                difference = measure.signed(change)
+                if name in bounds and abs(change) > bounds[name].width(before):
+                    status = "warn" if change > 0 else "pass"
+            cells.append((measure.number(value), difference, status))
         known = None if noise is None else noise.of_measure(name)
-        yield (
-            measure.heading,
-            cells,
-            "" if known is None else f"± {measure.number(known.half_width)}",
-        )
+        width = "" if known is None else f"± {measure.number(known.half_width)}"
+        yield measure.heading, cells, width
 
 
 def _panel(
@@ -183,7 +167,7 @@ def _panel(
     return line_chart(
         title,
         {
-            f"run-{number}": (f"{number}: {run.run_id}", line)
+            f"run-{number}": (f"{number}: {run.compared.run_id}", line)
             for number, run in enumerate(runs, start=1)
             if (line := _line(run, table, name)) is not None
         },

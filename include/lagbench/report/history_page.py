@@ -31,7 +31,7 @@ class Mark(NamedTuple):
 
 def render_cells(rows: Sequence[HistoryRow], *, prefix: str) -> str:
     """Return the page of all cells, by the names that readers give them."""
-    cells = [(name, of[-1], len(of)) for name, of in _by_name(rows).items()]
+    cells = [(name, of[-1], len(of)) for name, of in by_name(rows).items()]
     cells.sort(key=lambda cell: cell[1].created_at, reverse=True)
     return render_bench_page("cells", title="History", here="history", prefix=prefix, cells=cells)
 
@@ -90,12 +90,8 @@ def render_history(
     )
 
 
-def rows_of(rows: Sequence[HistoryRow], name: str) -> list[HistoryRow]:
-    """Return the runs whose cell has this name; of several policies or versions, all."""
-    return _by_name(rows).get(name, [])
-
-
-def _by_name(rows: Sequence[HistoryRow]) -> Mapping[str, list[HistoryRow]]:
+def by_name(rows: Sequence[HistoryRow]) -> Mapping[str, list[HistoryRow]]:
+    """Return the runs by the names of their cells: of several policies or versions, all."""
     found: dict[str, list[HistoryRow]] = {}
     for cell in by_cell(rows).values():
         found.setdefault(cell[-1].cell_name, []).extend(cell)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from lagbench.core.compare.cell_history import LIMIT_PREFIX, HistoryRow
 from lagbench.core.compare.earlier_runs import SHOWN
@@ -52,14 +52,6 @@ class RunsQuery:
         if self.sort in (column, down):
             return down if self.sort == column else column
         return down if column == "began" else column
-
-
-class _Value(NamedTuple):
-    """A measure of a run as the table shows it."""
-
-    text: str
-    limit: str
-    status: str
 
 
 def render_runs(
@@ -127,10 +119,11 @@ def _sorted(rows: Sequence[HistoryRow], sort: str) -> list[HistoryRow]:
     return [*known, *(row for row in newest_first if read(row) is None)]
 
 
-def _value(row: HistoryRow, name: str) -> _Value:
+def _value(row: HistoryRow, name: str) -> tuple[str, str, str]:
+    """Return value, limit and status of a measure, as the table shows them."""
     value, limit = row.measures.get(name), row.measures.get(LIMIT_PREFIX + name)
     if value is None or limit is None:
-        return _Value(NAMED[name].number(value), "", "")
+        return NAMED[name].number(value), "", ""
     text, limit_text = NAMED[name].numbers(value, limit)
     is_over = "fail" if row.verdict == "fail" else "undetermined"
-    return _Value(text, limit_text, is_over if value > limit else "")
+    return text, limit_text, is_over if value > limit else ""

@@ -121,7 +121,7 @@ def history(may_accept: MayAccept, cell: str = "", accepted: str = "") -> Respon
     rows, _ = whole_history(root)
     if not cell:
         return _page(history_page.render_cells, rows)
-    of_cell = history_page.rows_of(rows, cell)
+    of_cell = history_page.by_name(rows).get(cell)
     if not of_cell:
         raise WrongInput(where="history", field="cell", value=cell, allowed="a cell with a run")
     folders = [RunFolder(root / row.run_id) for row in of_cell]

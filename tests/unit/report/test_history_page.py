@@ -8,7 +8,7 @@ from typing import Any
 from tests.unit.report.test_runs_page import row
 
 from lagbench.core.compare.cell_history import LIMIT_PREFIX, HistoryRow
-from lagbench.report.history_page import render_cells, render_history, rows_of
+from lagbench.report.history_page import by_name, render_cells, render_history
 from lagbench.results.compared_runs import Baseline
 
 
@@ -43,7 +43,7 @@ def page(**changed: Any) -> str:
         "acceptable": {"night-2"},
         "reports": {"night-1"},
     }
-    return render_history(rows_of(NIGHTS, "quick_spike/lag/1"), **given | changed)
+    return render_history(by_name(NIGHTS)["quick_spike/lag/1"], **given | changed)
 
 
 def test_changes_of_policy_and_versions_are_marked() -> None:

@@ -181,7 +181,7 @@ def test_without_the_right_nothing_can_be_accepted(
 ) -> None:
     """Neither is there a button."""
 
-    def refuse(*_: Any) -> None:
+    def refuse(request: Any = None, user: Any = None) -> None:
         raise HTTPException(403)
 
     app = client().app

@@ -188,7 +188,7 @@ def test_a_dag_run_without_a_folder_says_so(runs: Path, dag_run: str, looks_agai
     page = client().get(f"/report/{dag_run}")
 
     assert page.status_code == 200
-    assert ("http-equiv" in page.text) is looks_again
+    assert ('http-equiv="refresh"' in page.text) is looks_again
 
 
 REFUSED = {"plan_cell": "conf: seed = <x> is not allowed"}
