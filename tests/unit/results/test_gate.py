@@ -188,7 +188,7 @@ def test_a_folder_without_a_cell_is_reported(tmp_path: Path) -> None:
 
 
 def test_the_verdict_appends_the_run(tmp_path: Path) -> None:
-    """Judging a run writes its line: every named measure with its limit, verdict, seed, manifest."""
+    """Judging a run writes its line: measures with limits, verdict, seed, manifest."""
     folder = quick_spike_run().write(tmp_path)
     verdict = judge_run(folder)
 
