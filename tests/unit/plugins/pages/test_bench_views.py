@@ -150,6 +150,7 @@ def test_an_accepted_baseline_names_its_user(nights: Path) -> None:
         ({"origin": "null"}, 403),
         ({}, 403),
         ({"authorization": "Bearer token"}, 303),
+        ({"authorization": "Basic password", "sec-fetch-site": "cross-site"}, 403),
     ],
 )
 def test_only_a_page_of_the_bench_accepts(
