@@ -40,25 +40,24 @@ def render_history(
     rows: Sequence[HistoryRow],
     *,
     prefix: str,
-    baselines: Mapping[str, Baseline],
+    pinned: Baseline | None,
     accepted: Sequence[Baseline],
     acceptable: Collection[str],
     reports: Collection[str],
-    message: str = "",
+    has_accepted: bool = False,
 ) -> str:
     """Return the page of the runs that have one name of a cell (at least one), oldest first.
 
-    :param baselines: the current baseline of each cell.
+    :param pinned: the current baseline of the newest cell.
     :param accepted: every baseline that a run of the name has been.
     :param acceptable: the runs that this reader may accept as the baseline.
     :param reports: the runs that have a report.
-    :param message: what was just done.
+    :param has_accepted: the baseline was accepted a moment ago.
     """
     shown = rows[-MOST_RUNS:]
     marks = list(_marks(shown))
     of_newest = [row for row in rows if row.cell == rows[-1].cell]
     changes = cell_history(of_newest).newest_changes if rows[-1].cell else ()
-    pinned = baselines.get(rows[-1].cell or "")
     names = [bound.name for bound in BOUNDS]
     zero = [name for name in names if {row.measures.get(name) for row in shown} <= {0.0, None}]
     return render_bench_page(
@@ -86,7 +85,7 @@ def render_history(
             if name not in zero and (one := _panel(shown, name, marks, pinned))
         ],
         columns=[NAMED[name] for name in names[:5]],
-        message=message,
+        has_accepted=has_accepted,
     )
 
 

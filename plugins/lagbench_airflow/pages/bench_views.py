@@ -127,14 +127,15 @@ def history(may_accept: MayAccept, cell: str = "", accepted: str = "") -> Respon
     folders = [RunFolder(root / row.run_id) for row in of_cell]
     newest = [row for row in of_cell if row.cell == of_cell[-1].cell]
     acceptable = {row.run_id for row in newest if may_accept and _is_acceptable(row)}
+    pinned = pinned_baselines(root).get(of_cell[-1].cell or "")
     return _page(
         history_page.render_history,
         of_cell,
-        baselines=pinned_baselines(root),
+        pinned=pinned,
         accepted=[one for folder in folders if (one := read_baseline(folder)) is not None],
         acceptable=acceptable,
         reports=_reports(),
-        message=f"{accepted} is the baseline now." if accepted in acceptable else "",
+        has_accepted=pinned is not None and accepted == pinned.run_id,
     )
 
 

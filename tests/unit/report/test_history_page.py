@@ -38,7 +38,7 @@ def page(**changed: Any) -> str:
     """Return the page of three nights."""
     given: dict[str, Any] = {
         "prefix": "/bench",
-        "baselines": {BASE.cell: BASE},
+        "pinned": BASE,
         "accepted": [BASE],
         "acceptable": {"night-2"},
         "reports": {"night-1"},
