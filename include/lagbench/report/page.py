@@ -310,7 +310,9 @@ def styles() -> str:
     return "\n".join([library, *(asset(f"styles/{name}.css").strip() for name in STYLES)])
 
 
-def content_security_policy(scripts: Iterable[str], styles: Iterable[str]) -> str:
+def content_security_policy(
+    scripts: Iterable[str], styles: Iterable[str], *, form_action: str = "'none'"
+) -> str:
     """Return the policy of a page that may run and show nothing but these inline texts.
 
     A text is what stands between ``<script>`` and ``</script>``, to the byte.
@@ -322,7 +324,7 @@ def content_security_policy(scripts: Iterable[str], styles: Iterable[str]) -> st
             f"style-src {' '.join(map(_source, styles))}",
             "img-src data: blob:",
             "base-uri 'none'",
-            "form-action 'none'",
+            f"form-action {form_action}",
         ]
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lagbench.core.compare.experiment import Experiment, Schedule
 from lagbench.core.compare.experiment_result import (
@@ -139,20 +140,36 @@ def _lines(result: ExperimentResult, figure: str | None) -> Iterator[str]:
     yield from (f"* {note}" for note in result.notes)
 
 
+class ComparisonTable(NamedTuple):
+    """One cell against another as a table, and in sentences."""
+
+    title: str
+    headings: list[str]
+    rows: list[tuple[str, ...]]
+    sentences: list[str]
+
+    @classmethod
+    def of(cls, one: CellComparison, noise: NoiseFloor | None) -> ComparisonTable:
+        """Return the rows that were measured, those with a verdict first, and why pairs lack."""
+        return cls(
+            f"{one.second} minus {one.first}, {len(one.pairs)} pairs",
+            [text.format(first=one.first, second=one.second) for text in HEADINGS],
+            [difference_row(found, noise) for found in in_order(one.differences)],
+            [
+                *(f"{found.title}: {found.text}" for found in tested(one.differences)),
+                *filter(None, [not_measured(one.differences)]),
+                *(f"left out: {reason}" for reason in one.left_out),
+            ],
+        )
+
+
 def comparison_lines(comparison: CellComparison, noise: NoiseFloor | None) -> Iterator[str]:
     """Yield the section of a comparison, as Markdown."""
-    title = f"{comparison.second} minus {comparison.first}, {len(comparison.pairs)} pairs"
-    headings = [
-        heading.format(first=comparison.first, second=comparison.second) for heading in HEADINGS
-    ]
-    yield from _section(title, headings)
-    for found in in_order(comparison.differences):
-        yield _row(difference_row(found, noise))
+    table = ComparisonTable.of(comparison, noise)
+    yield from _section(table.title, table.headings)
+    yield from map(_row, table.rows)
     yield ""
-    yield from (f"* {found.title}: {found.text}" for found in tested(comparison.differences))
-    unknown = not_measured(comparison.differences)
-    yield from () if unknown is None else (f"* {unknown}",)
-    yield from (f"* left out: {reason}" for reason in comparison.left_out)
+    yield from (f"* {sentence}" for sentence in table.sentences)
 
 
 def _section(title: str, headings: Sequence[str]) -> Iterator[str]:
