@@ -18,6 +18,9 @@ REHEARSAL_PREFIX = "rehearsal__"
 RETRY_MARK = "__try_"
 """Mark after it, with a number, if the night was cleared and rehearses again."""
 
+CELL_MARK = "__cell_"
+"""Mark after the night's id, with a number, of each cell but the first."""
+
 
 def folder_of_dag_run(dag_run: str) -> RunFolder | None:
     """Return the run folder of a Dag run of scenario_run, None if it has none."""
@@ -46,7 +49,10 @@ def folder_of_page(dag_id: str, dag_run: str) -> RunFolder | None:
         return folder_of_dag_run(dag_run)
     triggered = f"{REHEARSAL_PREFIX}{dag_run}"
     return _newest_folder(
-        lambda made_by: made_by == triggered or made_by.startswith(f"{triggered}{RETRY_MARK}")
+        lambda made_by: (
+            made_by == triggered
+            or made_by.startswith((triggered + RETRY_MARK, triggered + CELL_MARK))
+        )
     )
 
 

@@ -28,7 +28,7 @@ from lagbench.orchestrator.sealed_conf import read_sealed
 from lagbench.project import PROJECT_ROOT
 from lagbench_airflow import bench_life, experiment_runs
 from lagbench_airflow.operators.rebalance_count_check import RebalanceCountCheckOperator
-from lagbench_airflow.run_lookup import NIGHTLY_DAG, REHEARSAL_PREFIX, RETRY_MARK
+from lagbench_airflow.run_lookup import CELL_MARK, NIGHTLY_DAG, REHEARSAL_PREFIX, RETRY_MARK
 from lagbench_airflow.sensors import run_sensor
 from lagbench_airflow.sensors.condition_sensor import ConditionSensor
 from lagbench_airflow.sensors.consumer_group import ConsumerGroupStableSensor
@@ -145,14 +145,14 @@ def test_a_night_that_is_cleared_keeps_the_record_of_the_first(bag: DagBag) -> N
     """Each try of a night is a Dag run of its own, which the tab looks for; none is ever reset."""
     rehearse: Any = bag.dags[NIGHTLY_DAG].get_task("rehearse")
     names = []
-    for number in (1, 2):
-        task = copy.copy(rehearse)
-        night = {"run_id": "scheduled__a", "ti": SimpleNamespace(try_number=number)}
-        task.render_template_fields({**night, "params": {"scenario": "s", "policy": None}})
-        names.append(task.trigger_run_id)
+    for cell, number in itertools.product((0, 1), (1, 2)):
+        ti = SimpleNamespace(try_number=number, map_index=cell)
+        context: Any = {"run_id": "scheduled__a", "ti": ti}
+        names.append(rehearse.render_template(rehearse.trigger_run_id, context))
 
     first = f"{REHEARSAL_PREFIX}scheduled__a"
-    assert names == [first, f"{first}{RETRY_MARK}2"]
+    second = f"{first}{CELL_MARK}1"
+    assert names == [name + mark for name in (first, second) for mark in ("", f"{RETRY_MARK}2")]
     assert not rehearse.reset_dag_run
 
 
