@@ -10,6 +10,9 @@ its report and in `lagbench show RUN`.
 The first night that passes becomes the baseline. A regression stays red every night until it is
 accepted: `lagbench baseline RUN`. Clearing a night measures again in a Dag run of its own; the
 first one stays. Unpause the Dag to switch it on.
+
+With `more_cells` a night has several cells, each with its own verdict and gate. A night that fails,
+regresses, or has no verdict by 05:00 UTC is mailed to the addresses of LAGBENCH_NOTIFY.
 """
 
 from __future__ import annotations
@@ -19,11 +22,25 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk import CronTriggerTimetable, chain, dag, get_current_context, task, task_group
+from airflow.sdk import (
+    AsyncCallback,
+    CronTriggerTimetable,
+    DeadlineAlert,
+    DeadlineReference,
+    chain,
+    dag,
+    get_current_context,
+    task,
+    task_group,
+)
 from airflow.sdk.exceptions import AirflowFailException
 
+from lagbench_airflow.night_notifier import NightNotifier, addresses
 from lagbench_airflow.params import rehearsal_params
 from lagbench_airflow.task_life import wrong_input_is_final
+
+DUE_AFTER = timedelta(hours=1, minutes=30)
+"""A night without its verdict at 05:00 UTC is late."""
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +92,12 @@ def compare_with_last_pass(triggered_run: str) -> dict[str, Any]:
     catchup=False,
     max_active_runs=1,
     dagrun_timeout=timedelta(hours=23),
+    on_failure_callback=NightNotifier(to=addresses()),
+    deadline=DeadlineAlert(
+        reference=DeadlineReference.DAGRUN_QUEUED_AT,
+        interval=DUE_AFTER,
+        callback=AsyncCallback(NightNotifier, {"to": addresses()}),
+    ),
     params=rehearsal_params(),
     default_args={"owner": "lagbench"},
     tags=["lagbench", "rehearsal"],

@@ -12,6 +12,7 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
+from lagbench_airflow import dag_run_note
 from lagbench_airflow.links import URL_PREFIX, ReportLink, public_prefix
 
 Message = MutableMapping[str, Any]
@@ -48,6 +49,7 @@ class LagbenchPlugin(AirflowPlugin):
             "url_route": "bench-report",
         }
     ]
+    listeners = [dag_run_note]  # noqa: RUF012
     operator_extra_links = [ReportLink()]  # noqa: RUF012
     fastapi_apps = [  # noqa: RUF012
         {"app": ReportApp(), "url_prefix": URL_PREFIX, "name": "lagbench runs"}
