@@ -25,7 +25,7 @@ MOST_CELLS = 20
 def cells_of_night(params: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the conf of ``scenario_run`` for each cell of a night, in their order.
 
-    :raises WrongInput: a line is no cell, or one that the night has already.
+    :raises WrongInput: a line is not a cell, or the night has it already.
     """
     refuse_unknown(params, rehearsal_params())
     cells = [(str(params["scenario"]), str(params.get("policy") or ""))]
@@ -33,12 +33,12 @@ def cells_of_night(params: Mapping[str, Any]) -> list[dict[str, Any]]:
         words = line.split()
         cell = (words[0], "".join(words[1:])) if words else None
         if len(words) > 2 or cell in cells or len(cells) == MOST_CELLS:
-            allowed = f"SCENARIO or SCENARIO POLICY, each once, {MOST_CELLS} cells in all"
+            allowed = f"SCENARIO or SCENARIO POLICY, each once, {MOST_CELLS} cells at most"
             refuse(MORE_CELLS, line, allowed)
         cells += [] if cell is None else [cell]
     shared = {name: params[name] for name in ("seed", "overrides") if params.get(name)}
     return [
-        {"scenario": scenario, "policy": policy, **shared, "keep_bench": False}
+        {"scenario": scenario, "policy": policy, **shared, "keep_bench": False, "ask": False}
         for scenario, policy in cells
     ]
 

@@ -159,6 +159,12 @@ def scenario_run_params(first: str = FIRST_SCENARIO) -> dict[str, Param]:
             title="Keep the bench",
             description="Keep the bench running if this run started it.",
         ),
+        "ask": Param(
+            True,
+            type="boolean",
+            title="Ask before a run against a cluster",
+            description="The run then waits for an answer; the embedded bench never asks.",
+        ),
         **{name: param for name, (_, param) in _settings().items()},
         "overrides": Param(
             None,
@@ -230,13 +236,18 @@ def advice_params() -> dict[str, Param]:
     }
 
 
-def lifecycle_params() -> dict[str, Param]:
-    """Return the form of ``bench_lifecycle``."""
+def housekeeping_params() -> dict[str, Param]:
+    """Return the form of ``housekeeping``."""
     tidy: dict[str, Any] = {"section": "Housekeeping"}
     days = Param(30, type="integer", minimum=0, title="Keep runs for days", **tidy)
     failed = Param(False, type="boolean", title="Also delete runs that did not pass", **tidy)
+    return {"keep_days": days, "including_failed": failed}
+
+
+def lifecycle_params() -> dict[str, Param]:
+    """Return the form of ``bench_lifecycle``."""
     actions = Param("up", type="string", enum=["up", "down", "housekeeping"], title="Action")
-    return {"action": actions, "keep_days": days, "including_failed": failed}
+    return {"action": actions, **housekeeping_params()}
 
 
 def refuse_unknown(
