@@ -36,7 +36,8 @@ def cells_of_night(params: Mapping[str, Any]) -> list[dict[str, Any]]:
             allowed = f"SCENARIO or SCENARIO POLICY, each once, {MOST_CELLS} cells at most"
             refuse(MORE_CELLS, line, allowed)
         cells += [] if cell is None else [cell]
-    shared = {name: params[name] for name in ("seed", "overrides") if params.get(name)}
+    given = {name: params.get(name) for name in ("seed", "overrides")}
+    shared = {name: value for name, value in given.items() if value not in (None, "")}
     return [
         {"scenario": scenario, "policy": policy, **shared, "keep_bench": False, "ask": False}
         for scenario, policy in cells

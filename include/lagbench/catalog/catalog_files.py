@@ -65,7 +65,9 @@ def list_files(folders: Iterable[Path], lines: tuple[str, ...]) -> list[str]:
                         head = file.read(_HEAD_BYTES).decode(errors="replace").splitlines()
                     if any(line.startswith(lines) for line in head):
                         found.append(str(path))
-    return found[:MOST_OFFERED]
+            if len(found) == MOST_OFFERED:
+                return found
+    return found
 
 
 def is_path(text: str) -> bool:

@@ -306,8 +306,8 @@ def test_a_check_of_another_accounting_is_no_pass(tmp_path: Path) -> None:
 def test_a_night_has_the_cells_of_its_lines() -> None:
     """Each with its policy, if it has one; seed and overrides are those of all."""
     more = "bursty lag-fast-up-slow-down\n\n  hello \n"
-    params = {"scenario": "quick_spike", "policy": None, "seed": 3, MORE_CELLS: more}
-    shared = {"seed": 3, "keep_bench": False, "ask": False}
+    params = {"scenario": "quick_spike", "policy": None, "seed": 0, MORE_CELLS: more}
+    shared = {"seed": 0, "keep_bench": False, "ask": False}
 
     assert cells_of_night({**params, "overrides": ""}) == [
         {"scenario": "quick_spike", "policy": "", **shared},
