@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +126,3 @@ def test_a_run_that_breaks_a_limit_of_its_own_accounts_for_what_it_sent(
     assert accounting.produced_acked == accounting.in_log == made.acked == made.sent
     assert 0 < (made.sent or 0) < (made.planned or 0)
     assert (accounting.lost_in_all, folder.report.is_file()) == (0, True)
-    database = Path(rehearsals.environment["AIRFLOW_HOME"]) / "airflow.db"
-    with closing(sqlite3.connect(database)) as opened:
-        ((note,),) = opened.execute("select content from dag_run_note").fetchall()
-    assert verdict.invalid[0] in note
