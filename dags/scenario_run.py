@@ -7,6 +7,7 @@ group is stable, freezes the run, accounts for every message with Spark, and jud
 the scenario's SLOs.
 
 * **plan_cell** rejects wrong input before anything starts and makes the run folder.
+* **approve** asks a person before a run against a cluster, for four hours.
 * A run that misses an SLO fails **slo_gate**, after the report is written.
 * **remove_workloads** runs whenever **bench_up** or **create_topics** did. When the accounting
   failed, the topics are copied into the run folder before they go: `lagbench account RUN` repeats
@@ -30,6 +31,7 @@ from lagbench.core.cluster.spark_connection import time_limit_seconds
 from lagbench.errors import LagbenchError
 from lagbench.printed_commands import runnable
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
+from lagbench_airflow.operators.approve_run import ApproveRunOperator
 from lagbench_airflow.operators.fence_run import FenceRunOperator
 from lagbench_airflow.operators.offered_load import InjectSpikeOperator, StopTailOperator
 from lagbench_airflow.operators.run_consumers import RunConsumersOperator
@@ -73,6 +75,7 @@ MINUTES = timedelta(minutes=1)
 # A scenario may offer load for a day and allow a day each for drain and settling.
 LONGEST_WAIT = timedelta(days=1, hours=1)
 LONGEST_RUN = timedelta(days=4)
+ANSWER_WITHIN = timedelta(hours=4)  # other runs wait meanwhile
 
 
 @task(execution_timeout=2 * MINUTES)
@@ -205,6 +208,15 @@ def scenario_run() -> None:
     compute = {**cell, **again, "execution_timeout": timedelta(seconds=time_limit_seconds(0))}
 
     plan = plan_cell()
+    approve = ApproveRunOperator(
+        task_id="approve",
+        subject="Run {{ params.scenario }} against the cluster?",
+        body="{{ ti.xcom_pull(task_ids='plan_cell') | tojson }}",
+        defaults=ApproveRunOperator.REJECT,
+        response_timeout=ANSWER_WITHIN,
+        fail_on_reject=True,
+        doc_md="Asks before a run against a cluster; the embedded bench never asks.",
+    )
     up = bench_up(RUN_FOLDER)
     topics = create_topics(RUN_FOLDER)
     clean = remove_workloads(RUN_FOLDER)
@@ -218,6 +230,7 @@ def scenario_run() -> None:
 
     chain(
         plan,
+        approve,
         up,
         topics,
         FollowRunOperator(task_id="follow_run", **act),

@@ -12,6 +12,7 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
+from lagbench_airflow import dag_run_note
 from lagbench_airflow.links import URL_PREFIX, ReportLink, public_prefix
 
 Message = MutableMapping[str, Any]
@@ -57,6 +58,7 @@ class LagbenchPlugin(AirflowPlugin):
         _view("History", "dag", "history", "dag/{DAG_ID}"),
         _view("Bench", "nav", "runs", "runs") | {"category": "browse"},
     ]
+    listeners = [dag_run_note]  # noqa: RUF012
     operator_extra_links = [ReportLink()]  # noqa: RUF012
     fastapi_apps = [  # noqa: RUF012
         {"app": ReportApp(), "url_prefix": URL_PREFIX, "name": "lagbench runs"}

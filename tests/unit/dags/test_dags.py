@@ -27,8 +27,9 @@ from lagbench.core.scenario.actions import LONGEST_SESSION_SECONDS
 from lagbench.orchestrator.sealed_conf import read_sealed
 from lagbench.project import PROJECT_ROOT
 from lagbench_airflow import bench_life, experiment_runs
+from lagbench_airflow.abandoned_runs import own_dags
 from lagbench_airflow.operators.rebalance_count_check import RebalanceCountCheckOperator
-from lagbench_airflow.run_lookup import NIGHTLY_DAG, REHEARSAL_PREFIX, RETRY_MARK
+from lagbench_airflow.run_lookup import CELL_MARK, NIGHTLY_DAG, REHEARSAL_PREFIX, RETRY_MARK
 from lagbench_airflow.sensors import run_sensor
 from lagbench_airflow.sensors.condition_sensor import ConditionSensor
 from lagbench_airflow.sensors.consumer_group import ConsumerGroupStableSensor
@@ -45,7 +46,15 @@ from airflow.sdk.exceptions import TaskAwaitingInput  # isort: skip
 
 WAITS = ("lag_builds_up", "traffic_finished", "lag_at_rest", "actions_played", "replicas_settled")
 CELL = [
-    *("plan_cell", "bench_up", "create_topics", "follow_run", "run_consumers", "start_recorder"),
+    *(
+        "plan_cell",
+        "approve",
+        "bench_up",
+        "create_topics",
+        "follow_run",
+        "run_consumers",
+        "start_recorder",
+    ),
     *("apply_scaling_policy", "group_stable", "start_actions", "inject_spike", *WAITS, "stop_tail"),
     *("lag_drained", "group_settled", "fence_run", "account_for_messages"),
     *("rebalance_count_check", "reconcile_check", "verdict"),
@@ -54,7 +63,8 @@ TEARDOWNS = ["remove_workloads", "bench_down", "require_verdict"]
 
 EXPERIMENTS = [f"experiment_{name}" for name in list_experiments()]
 
-DAGS = ["advise", "bench_lifecycle", "daily_spike_rehearsal", "scenario_run", *EXPERIMENTS]
+DAGS = ["advise", "bench_lifecycle", "daily_spike_rehearsal", "housekeeping", "scenario_run"]
+DAGS += EXPERIMENTS
 
 ADVICE = ["check", "search", "record_proof", *(f"prove_{number}" for number in range(1, 7))]
 ADVICE += ["keep_proof", "approve", "write_policy"]
@@ -73,6 +83,11 @@ def test_every_dag_loads(bag: DagBag) -> None:
     began = time.thread_time()
     DagBag(str(PROJECT_ROOT / "dags"))
     assert time.thread_time() - began < 1.0
+
+
+def test_every_dag_has_its_abandoned_runs_ended(bag: DagBag) -> None:
+    """A scheduler would continue the one that is left out."""
+    assert set(own_dags()) == set(bag.dags)
 
 
 def test_the_cell_reads_as_a_story(bag: DagBag) -> None:
@@ -115,7 +130,7 @@ def test_a_lease_outlasts_the_tasks(bag: DagBag) -> None:
     """
     dag = bag.dags["scenario_run"]
     waits = {"group_stable", *WAITS, "lag_drained", "group_settled"}
-    tasks = [dag.get_task(name) for name in {*CELL[1:], "remove_workloads"} - waits]
+    tasks = [dag.get_task(name) for name in {*CELL[2:], "remove_workloads"} - waits]
     limits = sum(task.execution_timeout.total_seconds() * (task.retries + 1) for task in tasks)
     of_groups = run_sensor.GROUP_FORMS_SECONDS + run_sensor.REPLACEMENT_SECONDS
     of_waits = of_groups + LONGEST_SESSION_SECONDS + run_sensor.FLUSH_ALLOWANCE_SECONDS
@@ -145,14 +160,14 @@ def test_a_night_that_is_cleared_keeps_the_record_of_the_first(bag: DagBag) -> N
     """Each try of a night is a Dag run of its own, which the tab looks for; none is ever reset."""
     rehearse: Any = bag.dags[NIGHTLY_DAG].get_task("rehearse")
     names = []
-    for number in (1, 2):
-        task = copy.copy(rehearse)
-        night = {"run_id": "scheduled__a", "ti": SimpleNamespace(try_number=number)}
-        task.render_template_fields({**night, "params": {"scenario": "s", "policy": None}})
-        names.append(task.trigger_run_id)
+    for cell, number in itertools.product((0, 1), (1, 2)):
+        ti = SimpleNamespace(try_number=number, map_index=cell)
+        context: Any = {"run_id": "scheduled__a", "ti": ti}
+        names.append(rehearse.render_template(rehearse.trigger_run_id, context))
 
     first = f"{REHEARSAL_PREFIX}scheduled__a"
-    assert names == [first, f"{first}{RETRY_MARK}2"]
+    second = f"{first}{CELL_MARK}1"
+    assert names == [name + mark for name in (first, second) for mark in ("", f"{RETRY_MARK}2")]
     assert not rehearse.reset_dag_run
 
 

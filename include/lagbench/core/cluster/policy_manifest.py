@@ -166,7 +166,11 @@ def refuse_on_cluster(scenario: Scenario) -> None:
 
 def refuse_kind_on_cluster(scenario: Scenario, cluster: ClusterSettings) -> None:
     """Reject what the cluster has not: Spark's image in its registry, room for a user's samples."""
-    payload = scenario.payload
+    payload, abort = scenario.payload, scenario.abort
+    if abort is not None and abort.disk_free_mebibytes is not None:
+        allowed = "no limit: the disk of the cluster's broker is not seen. Watch lag_records"
+        limit = abort.disk_free_mebibytes
+        raise _wrong(scenario, "abort.disk_free_mebibytes", limit, allowed, " on a cluster")
     if payload is not None and (payload.file_bytes or 0) > MOST_CLUSTER_BYTES:
         allowed = (
             f"at most {MOST_CLUSTER_BYTES:,} bytes: a ConfigMap brings it into the producer's pod. "

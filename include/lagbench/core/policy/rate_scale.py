@@ -57,6 +57,8 @@ def scaled_scenario(scenario: Scenario, factor: float) -> Scenario:
     if scenario.poison is not None:
         seconds = _number(scenario.poison.hang_seconds / factor)
         changed["poison"] = scenario.poison.model_copy(update={"hang_seconds": seconds})
+    if scenario.abort is not None:
+        changed["abort"] = scenario.abort.scaled(factor)
     if (second := scenario.second_group) is not None:
         consumer = _consumer(second.consumer, factor)
         changed["second_group"] = second.model_copy(update={"consumer": consumer})

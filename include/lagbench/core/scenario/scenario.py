@@ -15,6 +15,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS, NS_PER_SECOND
+from lagbench.core.scenario.abort import Abort
 from lagbench.core.scenario.actions import (
     BROKERS_SESSION_SECONDS,
     CLASSIC_SESSION_SECONDS,
@@ -223,6 +224,9 @@ class Scenario(StrictModel):
     second_group: SecondGroup | None = Field(
         None, description="another consumer group on the topic, with its own consumers and policy"
     )
+    abort: Abort | None = Field(
+        None, description="limits at which the stream ends early; such a run never passes"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -262,6 +266,8 @@ class Scenario(StrictModel):
         yield from action_problems(
             self.actions, partitions=self.partitions, workload=consumer.workload, kind=kind
         )
+        if self.abort is not None:
+            yield from self.abort.problems(self.actions)
         if self.payload is not None:
             yield from payload_problems(self.payload, kind, self.poison, self.actions)
         if self.poison is not None and self.poison.key_rank > self.keys.entities:

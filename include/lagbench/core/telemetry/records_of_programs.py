@@ -95,6 +95,7 @@ class StreamFinished(Record, tag="stream_finished"):
     tail_seconds: float = 0.0
     failed_seqs: list[tuple[int, int]] | None = None
     unknown_seqs: list[tuple[int, int]] | None = None
+    aborted: str = ""  # the limit of ``abort`` that ended the stream; absent from older runs
 
 
 class PodStarted(Record, tag="pod_started"):

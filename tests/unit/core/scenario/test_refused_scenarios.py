@@ -52,6 +52,14 @@ def at_drained(action: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+ABORTS: list[tuple[dict[str, Any], str]] = [
+    ({}, "abort"),
+    ({"lag_records": 0}, "abort.lag_records"),
+    ({"disk_free": 1}, "abort.disk_free"),
+    ({"observer_starved_seconds": 1}, "abort.observer_starved_seconds"),
+    ({"observer_starved_seconds": 5}, "abort.observer_starved_seconds"),  # OUTAGE lasts as long
+]
+
 ACTIONS: list[tuple[Any, str]] = [
     (3, "actions"),
     ([{"at_seconds": 3}], "actions.0"),
@@ -159,6 +167,7 @@ TOGETHER: list[tuple[dict[str, Any], str]] = [
     [
         *(({"actions": actions}, field) for actions, field in ACTIONS),
         *(({"consumer": consumer}, field) for consumer, field in CONSUMERS),
+        *(({"abort": abort, "actions": [OUTAGE]}, field) for abort, field in ABORTS),
         *TOGETHER,
     ],
 )
