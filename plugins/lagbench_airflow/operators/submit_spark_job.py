@@ -91,7 +91,7 @@ class SubmitSparkJobOperator(CellOperator):
 
         if not is_dag_process():  # a task that ends with its process could not keep it
             return
-        cell = CellRun.open(context["ti"].xcom_pull(task_ids="plan_cell")["run_folder"])
+        cell = CellRun.open(context["ti"].xcom_pull(task_ids="plan_cell")["run_id"])
         target = SparkTarget.read(self.spark_conn_id)
         if target.place is SparkPlace.LOCAL and staging_of(target, cell.folder) is None:
             self._job_of(cell, target).begin(context)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lagbench.core.measures.checks import rebalance_count
 from lagbench.core.measures.measures import Measures
 from lagbench.core.verdict.verdict import balance_of
-from lagbench_airflow.links import ReportLink
+from lagbench_airflow.links import ReportLink, report_path
 from lagbench_airflow.operators.start_companions import CellOperator
 from lagbench_airflow.task_life import CellRun
 
@@ -97,5 +97,5 @@ class VerdictOperator(CellOperator):
             "reasons": list(verdict.reasons),
             "slos": {slo.name: slo.status for slo in verdict.slos},
             "checks": checks,
-            "report": str(report),
+            "report": report_path(cell.names.run_id),
         }

@@ -89,6 +89,10 @@ def test_the_cell_reads_as_a_story(bag: DagBag) -> None:
     assert dag.get_task("slo_gate").downstream_task_ids == set()
     assert set(dag.task_ids) == {*CELL, "slo_gate", *TEARDOWNS}
     assert dag.max_active_runs == 1
+    groups = ["bench", "load", "wait", "account", "judge", "clean_up"]
+    shown = [group.group_id for group in dag.task_group.topological_sort()]
+    assert shown == groups
+    assert [task.task_id for task in dag.tasks if not task.doc_md] == []
 
 
 def test_cleaning_up_always_runs(bag: DagBag) -> None:

@@ -229,7 +229,7 @@ def test_a_root_that_the_driver_does_not_see_is_refused(spark: Submitter) -> Non
 def earlier(world: World, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Provide the context of an earlier task, in a process that runs all tasks."""
     monkeypatch.setenv("LAGBENCH_DAG_PROCESS", str(os.getpid()))
-    plan = {"run_folder": str(world.folder.path)}
+    plan = {"run_id": str(world.folder.path)}
     return {"ti": SimpleNamespace(xcom_pull=lambda **_: plan)}
 
 

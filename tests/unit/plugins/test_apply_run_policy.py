@@ -20,7 +20,7 @@ from lagbench.core.scenario.run_names import RUN_ID_ANNOTATION, RUN_ID_LABEL
 from lagbench.errors import NotReady, StillWaiting
 from lagbench.project import PROJECT_ROOT
 from lagbench_airflow.hooks import kube as hooks_kube
-from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
+from lagbench_airflow.operators.apply_run_policy import ApplyRunPolicyOperator
 
 SCALED, SCALER = "apply ScaledObject/consumer", "apply Deployment/lagbench-lag-scaler"
 HPA_OF_KEDA = ("HorizontalPodAutoscaler", "keda-hpa-consumer")
@@ -51,7 +51,7 @@ def apply(world: World, policy: dict[str, Any] | None = None) -> dict[str, Any]:
     """Put the run's policy, or this one, into force."""
     if policy is not None:
         world.with_policy(policy)
-    return execute(ApplyScalingPolicyOperator, world)
+    return execute(ApplyRunPolicyOperator, world)
 
 
 def scaled(annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:

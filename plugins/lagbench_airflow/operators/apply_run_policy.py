@@ -44,7 +44,7 @@ CLUSTER_START_LEAD_SECONDS = 60.0
 RECORDER_METRICS_ANNOTATION = "lagbench.io/port-metrics"
 
 
-class ApplyScalingPolicyOperator(CellOperator):
+class ApplyRunPolicyOperator(CellOperator):
     """Make the run's policy the one that drives the consumers.
 
     After success: the object matches the policy (server-side apply: nothing of an earlier policy
