@@ -14,7 +14,8 @@ the scenario's SLOs.
 * **require_verdict** fails the run when it was ended before its verdict, or when the last try of
   **remove_workloads** or **bench_down** failed.
 * The run's conf, policy, seed and versions are in `plan_cell`'s result and in the run folder's
-  `manifest.json`; the verdict is `verdict`'s result, with a link to the report.
+  `manifest.json`; the verdict is `verdict`'s result, with a link to the report, and an
+  event of the asset `lagbench/verdicts`.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from lagbench_airflow.operators.start_companions import (
 )
 from lagbench_airflow.operators.submit_spark_job import SubmitSparkJobOperator
 from lagbench_airflow.operators.verdict import (
+    VERDICTS,
     ReconcileCheckOperator,
     RunRebalancesCheckOperator,
     VerdictOperator,
@@ -249,7 +251,7 @@ def scenario_run() -> None:
         )
     with group("judge", group_display_name="Judge"):
         checks = RunRebalancesCheckOperator(task_id="rebalance_count_check", **act)
-        judge = VerdictOperator(task_id="verdict", **act)
+        judge = VerdictOperator(task_id="verdict", outlets=[VERDICTS], **act)
         gate = slo_gate(judge.output)
         chain(checks, ReconcileCheckOperator(task_id="reconcile_check", **act), judge)
     with group("clean_up", group_display_name="Clean up"):

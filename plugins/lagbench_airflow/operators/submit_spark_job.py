@@ -1,9 +1,8 @@
-"""Account for a run: submit ``spark_jobs/pipeline.py`` with the Spark provider's operator."""
+"""Account for a run: submit ``spark_jobs/pipeline.py`` through the Spark provider's hook."""
 
 from __future__ import annotations
 
 import contextlib
-import inspect
 import json
 import os
 import sys
@@ -34,7 +33,7 @@ from lagbench_airflow.triggers.condition import values_text
 from pod_program.kafka_config import CONFIG_VARIABLE
 
 if TYPE_CHECKING:
-    from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk import Context
 
     from lagbench.adapters.runs.run_folder import RunFolder
@@ -46,13 +45,13 @@ WRITTEN_TABLES = ("telemetry", "events", "processed", "bad_messages", "timeline"
 
 
 class SubmitSparkJobOperator(CellOperator):
-    """Run ``spark_jobs/pipeline.py`` on the run, through ``SparkSubmitOperator``.
+    """Run ``spark_jobs/pipeline.py`` on the run, through ``SparkSubmitHook``.
 
     After success: the job's tables are in the run folder. A retry overwrites them and is safe.
     The connection sets where Spark runs and how it reaches jars, code and run: docs/spark.md.
 
-    It is a wrapper, because importing the provider's operator takes 3 s here (it imports both
-    Kubernetes clients). Every task of a Dag parses the file in its own process and would pay that.
+    It does not inherit the provider's operator, whose import takes 3 s here (it imports both
+    Kubernetes clients): every task of a Dag parses the file in its own process and would pay that.
 
     :param spark_conn_id: connection to Spark; ``local[2]`` in the embedded bench.
     :param driver_memory: heap of the driver, which in local mode is all of Spark.
@@ -94,10 +93,10 @@ class SubmitSparkJobOperator(CellOperator):
         cell = CellRun.open(context["ti"].xcom_pull(task_ids="plan_cell")["run_id"])
         target = SparkTarget.read(self.spark_conn_id)
         if target.place is SparkPlace.LOCAL and staging_of(target, cell.folder) is None:
-            self._job_of(cell, target).begin(context)
+            self._job_of(cell, target).begin()
 
-    def act(self, cell: CellRun, context: Context) -> dict[str, Any]:
-        """Put the run in place, execute the provider's operator, and fetch the run.
+    def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
+        """Put the run in place, submit the job, and fetch the run.
 
         Executors that do not share the driver's disk write elsewhere, and Spark still reports
         success: tables that are missing then are a failure.
@@ -114,7 +113,7 @@ class SubmitSparkJobOperator(CellOperator):
             "accounting for %s messages of %s", f"{_messages(folder):,}", folder.reference
         )
         with shown_progress(folder, self.task_id, self.log.info):
-            self._job.finish(context)
+            self._job.finish()
         if staging is not None:
             staging.fetch(folder)
         missing = [n for n in WRITTEN_TABLES if not any(folder.table(n).glob("part-*.parquet"))]
@@ -134,8 +133,8 @@ class SubmitSparkJobOperator(CellOperator):
 
     def on_kill(self) -> None:
         """Stop the job with the task."""
-        if self._job is not None and self._job.submit is not None:
-            self._job.submit.on_kill()
+        if self._job is not None and self._job.hook is not None:
+            self._job.hook.on_kill()
 
     def _job_of(self, cell: CellRun, target: SparkTarget) -> PipelineJob:
         return PipelineJob(
@@ -188,12 +187,12 @@ class PipelineJob:
     driver_memory: str
     run_folder: str = ""
     """Where Spark sees the run folder; known once it is submitted."""
-    submit: SparkSubmitOperator | None = None
+    hook: SparkSubmitHook | None = None
     begun: ClassVar[dict[Path, PipelineJob]] = {}
     """Jobs that wait for their fence, by run folder."""
     _end: Future[None] | None = None
 
-    def begin(self, context: Context) -> None:
+    def begin(self) -> None:
         """Submit it now in a thread; it waits for the run's fence."""
         end: Future[None] = Future()
         self._end = end
@@ -201,7 +200,7 @@ class PipelineJob:
 
         def run() -> None:
             try:
-                self._run(context, is_held=True)
+                self._run(is_held=True)
             except BaseException as error:
                 end.set_exception(error)
             else:
@@ -209,29 +208,24 @@ class PipelineJob:
 
         threading.Thread(target=run, name=JOB, daemon=True).start()
 
-    def finish(self, context: Context) -> None:
+    def finish(self) -> None:
         """Wait for its end; submit it if it was not begun."""
         if self._end is None:
-            self._run(context, is_held=False)
+            self._run(is_held=False)
         else:
             self._end.result()
 
-    def _run(self, context: Context, *, is_held: bool) -> None:
-        from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+    def _run(self, *, is_held: bool) -> None:
+        from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-        from lagbench.embedded.spark_packages import spark_environment
-
-        is_local = self.target.place is SparkPlace.LOCAL
         with (
             tempfile.TemporaryDirectory(prefix="lagbench-spark-") as scratch,
             self._jvm_options(is_held=is_held) as options,
         ):
             submission = self._composed(Path(scratch))
             self.run_folder = submission.run_folder
-            self.submit = SparkSubmitOperator(
-                task_id=JOB,
+            self.hook = SparkSubmitHook(
                 conn_id=self.spark_conn_id,
-                application=submission.application,
                 application_args=self._arguments(is_held=is_held),
                 jars=",".join(submission.jars) or None,
                 py_files=",".join(submission.py_files) or None,
@@ -239,13 +233,22 @@ class PipelineJob:
                 conf={"spark.driver.extraJavaOptions": options, **submission.conf},
                 deploy_mode=submission.deploy_mode,
                 name=f"lagbench-{JOB}",
-                # Elsewhere the provider passes them to the driver's pod, or refuses them.
-                env_vars=spark_environment() if is_local else None,
             )
-            config = self.target.settings.kubeconfig
-            with contextlib.nullcontext() if is_local else _variables_of_submission(config):
-                # Undecorated: the safeguard around it warns about direct calls of operators.
-                inspect.unwrap(SparkSubmitOperator.execute)(self.submit, context)
+            self.hook.submit(submission.application, env=self._environment())
+
+    def _environment(self) -> dict[str, str]:
+        """Return the variables of spark-submit; of Spark elsewhere without those of this machine.
+
+        Executors could not reach a driver that advertises 127.0.0.1, nor find this Python.
+        """
+        from lagbench.embedded.spark_packages import spark_environment, submit_environment
+
+        if self.target.place is SparkPlace.LOCAL:
+            return {**os.environ, **spark_environment()}
+        config = self.target.settings.kubeconfig
+        own = ("SPARK_LOCAL_IP", "PYSPARK_PYTHON")
+        known = {name: value for name, value in os.environ.items() if name not in own}
+        return known | submit_environment() | ({} if config is None else {"KUBECONFIG": config})
 
     def _composed(self, scratch: Path) -> Submission:
         from lagbench.embedded.spark_packages import (
@@ -299,26 +302,6 @@ class PipelineJob:
         if is_held:
             flags["--held-by"] = str(os.getpid())
         return [part for flag in flags.items() for part in flag]
-
-
-@contextlib.contextmanager
-def _variables_of_submission(kubeconfig: str | None) -> Iterator[None]:
-    """Set the submission's environment for the block, without that of a Spark in one process.
-
-    Executors could not reach a driver that advertises 127.0.0.1, nor find this machine's Python.
-    """
-    from lagbench.embedded.spark_packages import submit_environment
-
-    before = dict(os.environ)
-    for name in ("SPARK_LOCAL_IP", "PYSPARK_PYTHON"):
-        os.environ.pop(name, None)
-    os.environ |= submit_environment() | ({} if kubeconfig is None else {"KUBECONFIG": kubeconfig})
-    try:
-        yield
-    finally:
-        for name in os.environ.keys() - before.keys():
-            del os.environ[name]
-        os.environ |= before
 
 
 @contextlib.contextmanager
