@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from lagbench.adapters.kube.kube import Kube
 from lagbench.core.cluster.spark_connection import (
     Here,
     SparkPlace,
@@ -27,6 +30,7 @@ from lagbench.errors import NotReady, WrongInput
 from lagbench.orchestrator.airflow_environment import is_dag_process
 from lagbench.shared_with_spark.message_classes import CLASSES, DUPLICATED, LOST
 from lagbench.shared_with_spark.spark_job import PROGRESS_FILE, STEPS, each_second
+from lagbench_airflow.hooks.kube import open_kube
 from lagbench_airflow.operators.start_companions import CellOperator
 from lagbench_airflow.task_life import CellRun, record_progress, wrong_input_is_final
 from lagbench_airflow.triggers.condition import values_text
@@ -40,14 +44,19 @@ if TYPE_CHECKING:
     from lagbench.adapters.runs.topic_copies import Staging
     from lagbench_airflow.hooks.spark import SparkTarget
 
+log = logging.getLogger(__name__)
+
 JOB = "pipeline"
+DRIVER_POD = "spark.kubernetes.driver.pod.name"
+_GOING_ON = ("Pending", "Running")
 WRITTEN_TABLES = ("telemetry", "events", "processed", "bad_messages", "timeline")
 
 
 class SubmitSparkJobOperator(CellOperator):
     """Run ``spark_jobs/pipeline.py`` on the run, through ``SparkSubmitHook``.
 
-    After success: the job's tables are in the run folder. A retry overwrites them and is safe.
+    After success: the job's tables are in the run folder. A retry overwrites them and is safe. On
+    Kubernetes, where the driver outlives this task, a retry waits for a driver that still runs.
     The connection sets where Spark runs and how it reaches jars, code and run: docs/spark.md.
 
     It does not inherit the provider's operator, whose import takes 3 s here (it imports both
@@ -95,7 +104,7 @@ class SubmitSparkJobOperator(CellOperator):
         if target.place is SparkPlace.LOCAL and staging_of(target, cell.folder) is None:
             self._job_of(cell, target).begin()
 
-    def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
+    def act(self, cell: CellRun, context: Context) -> dict[str, Any]:
         """Put the run in place, submit the job, and fetch the run.
 
         Executors that do not share the driver's disk write elsewhere, and Spark still reports
@@ -109,6 +118,7 @@ class SubmitSparkJobOperator(CellOperator):
         if staging is not None:
             staging.put(folder)
         self._job = PipelineJob.begun.pop(folder.path, None) or self._job_of(cell, target)
+        self._job.try_number = getattr(context.get("ti"), "try_number", 1)
         self.log.info(
             "accounting for %s messages of %s", f"{_messages(folder):,}", folder.reference
         )
@@ -185,6 +195,7 @@ class PipelineJob:
     spark_conn_id: str
     bootstrap_servers: str
     driver_memory: str
+    try_number: int = 1
     run_folder: str = ""
     """Where Spark sees the run folder; known once it is submitted."""
     hook: SparkSubmitHook | None = None
@@ -224,6 +235,11 @@ class PipelineJob:
         ):
             submission = self._composed(Path(scratch))
             self.run_folder = submission.run_folder
+            if self.target.place is SparkPlace.KUBERNETES:
+                namespace = submission.conf["spark.kubernetes.namespace"]
+                if self._has_resumed(namespace):
+                    return
+                submission.conf[DRIVER_POD] = self._driver_pod(self.try_number)
             self.hook = SparkSubmitHook(
                 conn_id=self.spark_conn_id,
                 application_args=self._arguments(is_held=is_held),
@@ -235,6 +251,33 @@ class PipelineJob:
                 name=f"lagbench-{JOB}",
             )
             self.hook.submit(submission.application, env=self._environment())
+
+    def _driver_pod(self, try_number: int) -> str:
+        return f"{self.cell.names.own(JOB)}-{self.cell.names.run_id}-{try_number}"
+
+    def _has_resumed(self, namespace: str) -> bool:
+        """Wait for the driver of an earlier try, if one still runs; False: it left no result."""
+        config, seconds = (
+            self.target.settings.kubeconfig,
+            time_limit_seconds(_messages(self.cell.folder)),
+        )
+        names = [self._driver_pod(number) for number in range(1, self.try_number)]
+        if not names:
+            return False
+        with closing(Kube.from_kubeconfig(config) if config else open_kube()) as opened:
+            kube = opened.elsewhere(namespace)
+            for name in names:
+                if _pod_phase(kube, name) not in _GOING_ON:
+                    continue
+                log.info("an earlier try's driver still runs: %s", name)
+                kube.wait_until(
+                    lambda kube, name=name: _pod_phase(kube, name) not in _GOING_ON,
+                    timeout_seconds=seconds,
+                    what=f"the end of Pod/{name}",
+                )
+                if _pod_phase(kube, name) == "Succeeded":
+                    return True
+        return False
 
     def _environment(self) -> dict[str, str]:
         """Return the variables of spark-submit; of Spark elsewhere without those of this machine.
@@ -302,6 +345,12 @@ class PipelineJob:
         if is_held:
             flags["--held-by"] = str(os.getpid())
         return [part for flag in flags.items() for part in flag]
+
+
+def _pod_phase(kube: Kube, name: str) -> str | None:
+    """Return the phase of a pod, None: it is not there."""
+    phase: str | None = ((kube.get("Pod", name) or {}).get("status") or {}).get("phase")
+    return phase
 
 
 @contextlib.contextmanager

@@ -7,11 +7,12 @@ import hashlib
 import json
 import time
 from collections.abc import AsyncIterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
+from lagbench.core.live.beginnings import Beginnings
 from lagbench.errors import PodsEnded, WrongInput
 from lagbench_airflow.triggers.condition import (
     Condition,
@@ -24,39 +25,6 @@ from lagbench_airflow.triggers.condition import (
 
 REFUSED_SECONDS = 60.0
 """Between two readings of a condition whose input is wrong; no retry in the triggerer helps it."""
-
-
-@dataclass(slots=True)
-class Edge:
-    """When a condition has begun: it has held for a time, and had ended since the event before.
-
-    Instants are unix seconds. A failed reading (None) breaks a hold, and ends nothing.
-    """
-
-    hold_seconds: float
-    rearm_seconds: float
-    least_seconds: float
-    is_armed: bool = True
-    fired_at: float | None = None
-    since: float | None = None
-    """From when on the condition holds; if an event has come of it, from when on it does not."""
-
-    def has_begun(self, *, is_met: bool | None, now: float) -> bool:
-        """Return whether this reading is an event."""
-        if is_met is not self.is_armed:
-            self.since = None
-            return False
-        self.since = now if self.since is None else self.since
-        lasted = now - self.since
-        if not self.is_armed:
-            if lasted >= self.rearm_seconds:
-                self.is_armed, self.since = True, None
-            return False
-        is_far = self.fired_at is None or now - self.fired_at >= self.least_seconds
-        if lasted < self.hold_seconds or not is_far:
-            return False
-        self.is_armed, self.fired_at, self.since = False, now, None
-        return True
 
 
 class ConditionEventTrigger(BaseEventTrigger):
@@ -85,14 +53,14 @@ class ConditionEventTrigger(BaseEventTrigger):
         super().__init__()  # type: ignore[no-untyped-call]
         self.condition: Condition = made(condition)
         self.poll_seconds = poll_seconds
-        self.edge = Edge(hold_seconds, rearm_seconds, least_seconds)
+        self.begins = Beginnings(hold_seconds, rearm_seconds, least_seconds)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and all arguments; they are the trigger's identity."""
         names = ("hold_seconds", "rearm_seconds", "least_seconds")
         return f"{__name__}.ConditionEventTrigger", {
             "condition": written(self.condition),
-            **{name: getattr(self.edge, name) for name in names},
+            **{name: getattr(self.begins, name) for name in names},
             "poll_seconds": self.poll_seconds,
         }
 
@@ -103,12 +71,12 @@ class ConditionEventTrigger(BaseEventTrigger):
         )
         digest = hashlib.sha256(json.dumps(self.serialize(), sort_keys=True).encode()).hexdigest()
         key = f"lagbench-{digest[:12]}"
-        edge, goal = self.edge, self.condition.goal()
+        begins, goal = self.begins, self.condition.goal()
         await self._recall(key)
         self.log.info("watching for: %s", goal)
         try:
             while True:
-                was_armed, pause = edge.is_armed, self.poll_seconds
+                was_armed, pause = begins.is_armed, self.poll_seconds
                 found: Reading | str
                 try:
                     found = await asyncio.to_thread(watch.look)
@@ -116,11 +84,11 @@ class ConditionEventTrigger(BaseEventTrigger):
                     found, pause = str(error), max(pause, REFUSED_SECONDS)
                 if isinstance(found, str):
                     self.log.warning("cannot read %s: %s", goal, found)
-                    edge.has_begun(is_met=None, now=time.time())
-                elif edge.has_begun(is_met=found.is_met, now=time.time()):
+                    begins.has_begun(is_met=None, now=time.time())
+                elif begins.has_begun(is_met=found.is_met, now=time.time()):
                     self.log.info("begins: %s: %s", goal, values_text(found.seen))
-                    yield TriggerEvent({"begins": goal, "at": edge.fired_at, "seen": found.seen})  # type: ignore[no-untyped-call]
-                if edge.is_armed is not was_armed:
+                    yield TriggerEvent({"begins": goal, "at": begins.fired_at, "seen": found.seen})  # type: ignore[no-untyped-call]
+                if begins.is_armed is not was_armed:
                     await self._keep(key)
                 await asyncio.sleep(pause)
         finally:
@@ -130,11 +98,16 @@ class ConditionEventTrigger(BaseEventTrigger):
         """Continue where the triggerer before has ended."""
         if self.asset_state_store is None:
             return
-        kept = await self.asset_state_store.aget(key)
+        try:
+            kept = await self.asset_state_store.aget(key)
+        except ValueError:  # Airflow keeps no state of a trigger that several assets watch
+            self.log.warning("a restart may fire again: give each asset a trigger of its own")
+            self.asset_state_store = None
+            return
         if isinstance(kept, dict):
-            self.edge.is_armed, self.edge.fired_at = kept["is_armed"], kept["fired_at"]
+            self.begins.is_armed, self.begins.fired_at = kept["is_armed"], kept["fired_at"]
 
     async def _keep(self, key: str) -> None:
         if self.asset_state_store is not None:
-            kept = asdict(self.edge)
+            kept = asdict(self.begins)
             await self.asset_state_store.aset(key, {n: kept[n] for n in ("is_armed", "fired_at")})

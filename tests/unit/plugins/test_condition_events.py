@@ -10,22 +10,23 @@ import pytest
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 from tests.fakes.fake_kube import FakeKube
 
+from lagbench.core.live.beginnings import Beginnings
 from lagbench.errors import NotReady
 from lagbench_airflow.hooks import kube
 
 from airflow.triggers.base import BaseEventTrigger  # isort: skip
 from lagbench_airflow.triggers.condition import Condition, KeptClients, Reading  # isort: skip
 from lagbench_airflow.triggers.conditions import Lag, ReplicasAtCeiling  # isort: skip
-from lagbench_airflow.triggers.events import ConditionEventTrigger, Edge  # isort: skip
+from lagbench_airflow.triggers.events import ConditionEventTrigger  # isort: skip
 
 
-def fired(edge: Edge, readings: str) -> list[int]:
+def fired(watch: Beginnings, readings: str) -> list[int]:
     """Return the seconds with an event; one reading a second: x holds, . does not, ? fails."""
     meant = {"x": True, ".": False, "?": None}
     return [
         now
         for now, reading in enumerate(readings)
-        if edge.has_begun(is_met=meant[reading], now=float(now))
+        if watch.has_begun(is_met=meant[reading], now=float(now))
     ]
 
 
@@ -44,7 +45,7 @@ def test_an_event_is_a_beginning(
     numbers: tuple[int, int, int], readings: str, events: list[int]
 ) -> None:
     """It has held, had ended since the one before, and is not too near to it."""
-    assert fired(Edge(*numbers), readings) == events
+    assert fired(Beginnings(*numbers), readings) == events
 
 
 @dataclass(kw_only=True)
