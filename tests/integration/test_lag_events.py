@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import threading
 from contextlib import closing
@@ -18,6 +19,7 @@ from lagbench.embedded.broker import Broker
 from lagbench.embedded.child_server import free_port
 from lagbench.orchestrator import airflow_server
 from lagbench.orchestrator.airflow_environment import airflow_home
+from lagbench.project import PROJECT_ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2700)]
 
@@ -81,6 +83,7 @@ def test_a_spike_starts_one_run(
     dags, state_dir = tmp_path / "dags", tmp_path / "state"
     dags.mkdir()
     (dags / "on_spike.py").write_text(DAG)
+    shutil.copy(PROJECT_ROOT / "dags" / "scenario_run.py", dags)  # the server is up when it is read
     for name in ("AIRFLOW_HOME", "AIRFLOW__CORE__PLUGINS_FOLDER", "AIRFLOW__CORE__UNIT_TEST_MODE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(dags))

@@ -89,5 +89,14 @@ def xcoms(folder: Path) -> dict[tuple[str, str], Any]:
     file = airflow_home(folder / "state") / "airflow.db"
     with closing(sqlite3.connect(file)) as database:
         rows = database.execute("SELECT task_id, key, value FROM xcom").fetchall()
-    found = {(task, key): json.loads(value) for task, key, value in rows}
-    return {at: json.loads(v) if isinstance(v, str) else v for at, v in found.items()}
+    return {(task, key): _decoded(value) for task, key, value in rows}
+
+
+def _decoded(value: Any) -> Any:
+    """Return a value that the database holds as JSON, or as JSON of JSON."""
+    while isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            break
+    return value

@@ -14,6 +14,8 @@ from lagbench.core.live.beginnings import Beginnings
 from lagbench.errors import NotReady
 from lagbench_airflow.hooks import kube
 
+from airflow.models.trigger import Trigger  # isort: skip
+from airflow.serialization.encoders import encode_trigger  # isort: skip
 from airflow.triggers.base import BaseEventTrigger  # isort: skip
 from lagbench_airflow.triggers.condition import Condition, KeptClients, Reading  # isort: skip
 from lagbench_airflow.triggers.conditions import Lag, ReplicasAtCeiling  # isort: skip
@@ -110,7 +112,7 @@ def test_the_triggerer_that_takes_over_does_not_fire_again(has_store: bool, agai
 
 
 def test_equal_watches_are_one_trigger() -> None:
-    """Airflow knows a watch by its arguments: none may change with the time."""
+    """Airflow knows a watch by its arguments, before and after they were stored."""
     made = [
         ConditionEventTrigger(condition=Lag(topic="t", group="g", threshold_records=1, is_above=up))
         for up in (True, True, False)
@@ -118,6 +120,9 @@ def test_equal_watches_are_one_trigger() -> None:
     hashes = [BaseEventTrigger.hash(*trigger.serialize()) for trigger in made]
 
     assert hashes[0] == hashes[1] != hashes[2]
+    written = encode_trigger(made[0])
+    stored = Trigger(classpath=written["classpath"], kwargs=written["kwargs"])
+    assert BaseEventTrigger.hash(stored.classpath, stored.kwargs) == hashes[0]
 
 
 @pytest.mark.parametrize(("wanted", "is_met"), [(4, True), (3, False), (None, False)])
