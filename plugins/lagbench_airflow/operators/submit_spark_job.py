@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -267,11 +268,11 @@ class PipelineJob:
         with closing(Kube.from_kubeconfig(config) if config else open_kube()) as opened:
             kube = opened.elsewhere(namespace)
             for name in names:
-                if _pod_phase(kube, name) not in _GOING_ON:
+                if _has_ended(kube, name):
                     continue
                 log.info("an earlier try's driver still runs: %s", name)
                 kube.wait_until(
-                    lambda kube, name=name: _pod_phase(kube, name) not in _GOING_ON,
+                    partial(_has_ended, name=name),
                     timeout_seconds=seconds,
                     what=f"the end of Pod/{name}",
                 )
@@ -351,6 +352,10 @@ def _pod_phase(kube: Kube, name: str) -> str | None:
     """Return the phase of a pod, None: it is not there."""
     phase: str | None = ((kube.get("Pod", name) or {}).get("status") or {}).get("phase")
     return phase
+
+
+def _has_ended(kube: Kube, name: str) -> bool:
+    return _pod_phase(kube, name) not in _GOING_ON
 
 
 @contextlib.contextmanager

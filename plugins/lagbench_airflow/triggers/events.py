@@ -101,7 +101,7 @@ class ConditionEventTrigger(BaseEventTrigger):
         if self.asset_state_store is None:
             return
         try:
-            kept = await self.asset_state_store.aget(key)
+            kept: Any = await self.asset_state_store.aget(key)
         except ValueError:  # Airflow keeps no state of a trigger that several assets watch
             self.log.warning("a restart may fire again: give each asset a trigger of its own")
             self.asset_state_store = None

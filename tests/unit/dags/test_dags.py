@@ -95,6 +95,7 @@ def test_the_cell_reads_as_a_story(bag: DagBag) -> None:
     shown = [group.group_id for group in dag.task_group.topological_sort()]
     assert shown == groups
     assert [task.task_id for task in dag.tasks if not task.doc_md] == []
+    assert [asset.name for asset in dag.get_task("verdict").outlets] == ["lagbench/verdicts"]
 
 
 def test_cleaning_up_always_runs(bag: DagBag) -> None:
@@ -314,7 +315,7 @@ def test_the_examples_wait_for_an_event() -> None:
     """A spike that begins, and a verdict."""
     dags = DagBag(str(PROJECT_ROOT / "docs" / "examples")).dags
     (spikes,), (verdicts,) = (
-        [asset.name for _, asset in dags[name].timetable.asset_condition.iter_assets()]
+        [asset.name for asset in dags[name].timetable.asset_condition.objects]
         for name in ("observe_spikes", "deploy_after_pass")
     )
     assert (spikes, verdicts) == ("spikes", "lagbench/verdicts")

@@ -112,15 +112,15 @@ def policy_in_place_of(
         both = {part: target[part] for part in ("apiVersion", "kind", "name") if part in target}
         target = {**manifest["spec"]["scaleTargetRef"], **both}
     manifest["spec"]["scaleTargetRef"] = copy.deepcopy(target)
-    reads = next((one for one in live["spec"].get("triggers") or () if _reads_kafka(one)), None)
-    for trigger in manifest["spec"].get("triggers") or () if reads is not None else ():
-        if not _reads_kafka(trigger):
+    reads = [one for one in live["spec"].get("triggers") or () if _reads_kafka(one)][:1]
+    for trigger in manifest["spec"].get("triggers") or ():
+        if not reads or not _reads_kafka(trigger):
             continue
         metadata = {k: v for k, v in trigger["metadata"].items() if k not in _OF_SOURCE}
-        sources = {k: v for k, v in reads["metadata"].items() if k in _OF_SOURCE}
+        sources = {k: v for k, v in reads[0]["metadata"].items() if k in _OF_SOURCE}
         trigger["metadata"] = {**metadata, **sources}
-        if "authenticationRef" in reads:
-            trigger["authenticationRef"] = dict(reads["authenticationRef"])
+        if "authenticationRef" in reads[0]:
+            trigger["authenticationRef"] = dict(reads[0]["authenticationRef"])
     return manifest
 
 
