@@ -258,18 +258,20 @@ class PipelineJob:
 
     def _has_resumed(self, namespace: str) -> bool:
         """Wait for the driver of an earlier try, if one still runs; False: it left no result."""
-        config, seconds = (
-            self.target.settings.kubeconfig,
-            time_limit_seconds(_messages(self.cell.folder)),
-        )
+        config = self.target.settings.kubeconfig
+        seconds = time_limit_seconds(_messages(self.cell.folder))
         names = [self._driver_pod(number) for number in range(1, self.try_number)]
         if not names:
             return False
         with closing(Kube.from_kubeconfig(config) if config else open_kube()) as opened:
             kube = opened.elsewhere(namespace)
             for name in names:
-                if _has_ended(kube, name):
-                    continue
+                try:
+                    if _has_ended(kube, name):
+                        continue
+                except NotReady as error:  # no right to read pods there
+                    log.warning("another driver is submitted: %s", error)
+                    return False
                 log.info("an earlier try's driver still runs: %s", name)
                 kube.wait_until(
                     partial(_has_ended, name=name),
