@@ -28,6 +28,7 @@ from lagbench.orchestrator.sealed_conf import read_sealed
 from lagbench.project import PROJECT_ROOT
 from lagbench_airflow import bench_life, experiment_runs
 from lagbench_airflow.abandoned_runs import own_dags
+from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
 from lagbench_airflow.operators.rebalance_count_check import RebalanceCountCheckOperator
 from lagbench_airflow.run_lookup import CELL_MARK, NIGHTLY_DAG, REHEARSAL_PREFIX, RETRY_MARK
 from lagbench_airflow.sensors import run_sensor
@@ -35,6 +36,7 @@ from lagbench_airflow.sensors.condition_sensor import ConditionSensor
 from lagbench_airflow.sensors.consumer_group import ConsumerGroupStableSensor
 from lagbench_airflow.sensors.consumer_lag import ConsumerLagAboveSensor, ConsumerLagDrainedSensor
 from lagbench_airflow.sensors.replicas import ReplicasSettledSensor
+from lagbench_airflow.triggers.events import ConditionEventTrigger
 
 from airflow.dag_processing.dagbag import DagBag  # isort: skip
 from airflow.models.dagrun import DagRun  # isort: skip
@@ -104,6 +106,11 @@ def test_the_cell_reads_as_a_story(bag: DagBag) -> None:
     assert dag.get_task("slo_gate").downstream_task_ids == set()
     assert set(dag.task_ids) == {*CELL, "slo_gate", *TEARDOWNS}
     assert dag.max_active_runs == 1
+    groups = ["bench", "load", "wait", "account", "judge", "clean_up"]
+    shown = [group.group_id for group in dag.task_group.topological_sort()]
+    assert shown == groups
+    assert [task.task_id for task in dag.tasks if not task.doc_md] == []
+    assert [asset.name for asset in dag.get_task("verdict").outlets] == ["lagbench/verdicts"]
 
 
 def test_cleaning_up_always_runs(bag: DagBag) -> None:
@@ -284,6 +291,8 @@ PUBLIC = [
     ConsumerGroupStableSensor,
     ReplicasSettledSensor,
     RebalanceCountCheckOperator,
+    ApplyScalingPolicyOperator,
+    ConditionEventTrigger,
 ]
 
 GUARD = ["lag_drained_before", "is_watched", "restart", "replicas_settled", "group_stable"]
@@ -303,6 +312,28 @@ def test_the_example_guards_before_during_and_after() -> None:
     assert dag.get_task("rebalances_during").upstream_task_ids == {"lag_drained_before"}
     assert dag.get_task("rebalances_during").downstream_task_ids == set()
     assert list((PROJECT_ROOT / "dags").rglob("guard_deployment*")) == []
+
+
+def test_the_example_restores_what_three_swaps_replaced() -> None:
+    """The first swap is the setup: its teardown runs whatever happens after it."""
+    dag = DagBag(str(PROJECT_ROOT / "docs" / "examples")).dags["compare_policies"]
+    story = [f"{verb}_{n}" for n in (1, 2, 3) for verb in ("rests", "apply", "measure")]
+
+    for before, after in itertools.pairwise(story):
+        assert before in dag.get_task(after).upstream_task_ids
+    restore: Any = dag.get_task("restore")
+    assert (restore.undo, restore.is_teardown) == ("apply_1", True)
+    assert restore.upstream_task_ids == {"apply_1", "compare"}
+
+
+def test_the_examples_wait_for_an_event() -> None:
+    """A spike that begins, and a verdict."""
+    dags = DagBag(str(PROJECT_ROOT / "docs" / "examples")).dags
+    (spikes,), (verdicts,) = (
+        [asset.name for asset in dags[name].timetable.asset_condition.objects]
+        for name in ("observe_spikes", "deploy_after_pass")
+    )
+    assert (spikes, verdicts) == ("spikes", "lagbench/verdicts")
 
 
 @pytest.mark.parametrize("public", PUBLIC)

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,6 +36,7 @@ from airflow.dag_processing.dagbag import DagBag  # isort: skip
 from lagbench.core.measures.checks import Check
 from lagbench.core.verdict.verdict import Verdict
 from lagbench_airflow.operators.verdict import (
+    VERDICTS,
     ReconcileCheckOperator,
     RunRebalancesCheckOperator,
     VerdictOperator,
@@ -287,6 +289,25 @@ def test_the_verdict_reads_the_measured_run_and_its_checks(
     else:
         missing = f"{CHECKED_BY[left_out]} has no result"
         assert any(missing in reason for reason in judged["reasons"])
+
+
+def test_a_verdict_is_an_event_of_its_asset(tmp_path: Path) -> None:
+    """Other Dags read its cell, its status and its numbers there."""
+    folder: RunFolder = quick_spike_run().write(tmp_path)
+    judge_run(folder)
+    event = SimpleNamespace(extra={})
+    events = type("Events", (), {"__getitem__": lambda _, asset: event})()
+    task = VerdictOperator(task_id="verdict", run_folder=str(folder.path), outlets=[VERDICTS])
+
+    result = task.execute({"outlet_events": events})
+
+    manifest = folder.read_json(folder.manifest)
+    assert event.extra["status"] == result["status"]
+    assert event.extra["report"] == result["report"] == f"/bench/runs/{folder.run_id}/report.html"
+    assert {name: event.extra[name] for name in ("scenario", "policy")} == {
+        name: manifest[name] for name in ("scenario", "policy")
+    }
+    assert event.extra["measures"]
 
 
 def test_a_check_of_another_accounting_is_no_pass(tmp_path: Path) -> None:
