@@ -1,4 +1,4 @@
-"""The bench by hand: bring it up, take it down, or tidy run folders away.
+"""The bench by hand: bring it up, take it down, or tidy run folders away; a second Dag tidies.
 
 Param `action`: `up`, `down`, or `housekeeping`, which deletes run folders older than `keep_days`,
 but never one whose verdict is not *pass* (they are what one wants to look at again) unless
@@ -11,9 +11,9 @@ import logging
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import Context, dag, get_current_context, task
+from airflow.sdk import Context, CronTriggerTimetable, dag, get_current_context, task
 
-from lagbench_airflow.params import lifecycle_params
+from lagbench_airflow.params import housekeeping_params, lifecycle_params
 from lagbench_airflow.task_life import wrong_input_is_final
 
 log = logging.getLogger(__name__)
@@ -71,4 +71,24 @@ def bench_lifecycle() -> None:
     choose_action() >> [bench_up(), bench_down(), tidy_run_folders()]
 
 
+@dag(
+    # Before the night's rehearsal: what it deletes is on the disk of the runs.
+    schedule=CronTriggerTimetable("30 2 * * *", timezone="UTC", run_immediately=False),
+    is_paused_upon_creation=True,  # a laptop deletes nothing unasked
+    catchup=False,
+    max_active_runs=1,
+    dagrun_timeout=timedelta(hours=1),
+    params=housekeeping_params(),
+    default_args={"owner": "lagbench", "retries": 0},
+    tags=["lagbench", "bench"],
+    doc_md="Deletes old run folders each night, as `housekeeping` of `bench_lifecycle` does by "
+    "hand: never a run that did not pass, unless `including_failed` is on, and no reference of the "
+    "gate.",
+)
+def housekeeping() -> None:
+    """Wire the one action."""
+    tidy_run_folders()
+
+
 bench_lifecycle()
+housekeeping()

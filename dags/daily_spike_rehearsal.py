@@ -10,6 +10,9 @@ its report and in `lagbench show RUN`.
 The first night that passes becomes the baseline. A regression stays red every night until it is
 accepted: `lagbench baseline RUN`. Clearing a night measures again in a Dag run of its own; the
 first one stays. Unpause the Dag to switch it on.
+
+With `more_cells` a night has several cells, each with its own verdict and gate. A night that fails,
+regresses, or has no verdict by 05:00 UTC is mailed to the addresses of LAGBENCH_NOTIFY.
 """
 
 from __future__ import annotations
@@ -19,17 +22,46 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk import CronTriggerTimetable, chain, dag, task
+from airflow.sdk import (
+    AsyncCallback,
+    CronTriggerTimetable,
+    DeadlineAlert,
+    DeadlineReference,
+    chain,
+    dag,
+    get_current_context,
+    task,
+    task_group,
+)
 from airflow.sdk.exceptions import AirflowFailException
 
+from lagbench_airflow.night_notifier import NightNotifier, addresses
 from lagbench_airflow.params import rehearsal_params
 from lagbench_airflow.task_life import wrong_input_is_final
 
+DUE_AFTER = timedelta(hours=1, minutes=30)
+"""A night without its verdict at 05:00 UTC is late."""
+
 log = logging.getLogger(__name__)
 
-# A cleared night is repeated under another name, and the record of the first stays.
-TRIGGERED_RUN = "rehearsal__{{ run_id }}{{ '' if ti.try_number < 2 else '__try_' ~ ti.try_number }}"
-TRIGGERED_LAST = "{{ ti.xcom_pull(task_ids='rehearse', key='trigger_run_id') }}"
+# Each cell has a name of its own. A cleared one is repeated under another, and the first record
+# stays.
+TRIGGERED_RUN = (
+    "rehearsal__{{ run_id }}{{ '' if ti.map_index < 1 else '__cell_' ~ ti.map_index }}"
+    "{{ '' if ti.try_number < 2 else '__try_' ~ ti.try_number }}"
+)
+TRIGGERED_LAST = (
+    "{{ ti.xcom_pull(task_ids='rehearse', map_indexes=ti.map_index, key='trigger_run_id') }}"
+)
+
+
+@task(execution_timeout=timedelta(minutes=2))
+def list_cells() -> list[dict[str, Any]]:
+    """Return the confs of the night's cells."""
+    from lagbench_airflow.nights import cells_of_night
+
+    with wrong_input_is_final():
+        return cells_of_night(get_current_context()["params"])
 
 
 @task(execution_timeout=timedelta(minutes=5), retries=1, retry_delay=timedelta(seconds=10))
@@ -59,7 +91,13 @@ def compare_with_last_pass(triggered_run: str) -> dict[str, Any]:
     is_paused_upon_creation=True,  # a laptop rehearses at night only on request
     catchup=False,
     max_active_runs=1,
-    dagrun_timeout=timedelta(hours=6),
+    dagrun_timeout=timedelta(hours=23),
+    on_failure_callback=NightNotifier(to=addresses()),
+    deadline=DeadlineAlert(
+        reference=DeadlineReference.DAGRUN_QUEUED_AT,
+        interval=DUE_AFTER,
+        callback=AsyncCallback(NightNotifier, {"to": addresses()}),
+    ),
     params=rehearsal_params(),
     default_args={"owner": "lagbench"},
     tags=["lagbench", "rehearsal"],
@@ -67,25 +105,27 @@ def compare_with_last_pass(triggered_run: str) -> dict[str, Any]:
 )
 def daily_spike_rehearsal() -> None:
     """Wire the rehearsal."""
-    rehearse = TriggerDagRunOperator(
-        task_id="rehearse",
-        trigger_dag_id="scenario_run",
-        trigger_run_id=TRIGGERED_RUN,
-        reset_dag_run=False,
-        conf={
-            "scenario": "{{ params.scenario }}",
-            "policy": "{{ params.policy or '' }}",
-            "keep_bench": False,
-        },
-        wait_for_completion=True,
-        deferrable=True,
-        poke_interval=10,
-        allowed_states=["success"],
-        failed_states=["failed"],
-        execution_timeout=timedelta(hours=5),
-        doc_md="Runs the cell; a missed SLO fails here.",
-    )
-    chain(rehearse, compare_with_last_pass(TRIGGERED_LAST))
+
+    @task_group(prefix_group_id=False)
+    def cell(conf: dict[str, Any]) -> None:
+        rehearse = TriggerDagRunOperator(
+            task_id="rehearse",
+            trigger_dag_id="scenario_run",
+            trigger_run_id=TRIGGERED_RUN,
+            reset_dag_run=False,
+            conf=conf,
+            wait_for_completion=True,
+            deferrable=True,
+            poke_interval=10,
+            allowed_states=["success"],
+            failed_states=["failed"],
+            execution_timeout=timedelta(hours=5),
+            max_active_tis_per_dagrun=1,  # a cell begins when the one before it has ended
+            doc_md="Runs the cell; a missed SLO fails here.",
+        )
+        chain(rehearse, compare_with_last_pass(TRIGGERED_LAST))
+
+    cell.expand(conf=list_cells())
 
 
 daily_spike_rehearsal()

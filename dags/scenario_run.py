@@ -7,6 +7,7 @@ group is stable, freezes the run, accounts for every message with Spark, and jud
 the scenario's SLOs.
 
 * **plan_cell** rejects wrong input before anything starts and makes the run folder.
+* **approve** asks a person before a run against a cluster, for four hours.
 * A run that misses an SLO fails **slo_gate**, after the report is written.
 * **remove_workloads** runs whenever **bench_up** or **create_topics** did. When the accounting
   failed, the topics are copied into the run folder before they go: `lagbench account RUN` repeats
@@ -14,22 +15,25 @@ the scenario's SLOs.
 * **require_verdict** fails the run when it was ended before its verdict, or when the last try of
   **remove_workloads** or **bench_down** failed.
 * The run's conf, policy, seed and versions are in `plan_cell`'s result and in the run folder's
-  `manifest.json`; the verdict is `verdict`'s result, with a link to the report.
+  `manifest.json`; the verdict is `verdict`'s result, with a link to the report, and an
+  event of the asset `lagbench/verdicts`.
 """
 
 from __future__ import annotations
 
 import logging
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
-from airflow.sdk import Context, chain, dag, get_current_context, setup, task, teardown
+from airflow.sdk import Context, TaskGroup, chain, dag, get_current_context, setup, task, teardown
 from airflow.sdk.exceptions import AirflowFailException
 
 from lagbench.core.cluster.spark_connection import time_limit_seconds
 from lagbench.errors import LagbenchError
 from lagbench.printed_commands import runnable
-from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
+from lagbench_airflow.operators.apply_run_policy import ApplyRunPolicyOperator
+from lagbench_airflow.operators.approve_run import ApproveRunOperator
 from lagbench_airflow.operators.fence_run import FenceRunOperator
 from lagbench_airflow.operators.offered_load import InjectSpikeOperator, StopTailOperator
 from lagbench_airflow.operators.run_consumers import RunConsumersOperator
@@ -40,6 +44,7 @@ from lagbench_airflow.operators.start_companions import (
 )
 from lagbench_airflow.operators.submit_spark_job import SubmitSparkJobOperator
 from lagbench_airflow.operators.verdict import (
+    VERDICTS,
     ReconcileCheckOperator,
     RunRebalancesCheckOperator,
     VerdictOperator,
@@ -66,13 +71,15 @@ from lagbench_airflow.task_life import (
 
 log = logging.getLogger(__name__)
 
-RUN_FOLDER = "{{ ti.xcom_pull(task_ids='plan_cell')['run_folder'] }}"
-RUN_FOLDER_IF_ANY = "{{ (ti.xcom_pull(task_ids='plan_cell') or {}).get('run_folder', '') }}"
+# The name of the run's folder below LAGBENCH_RUNS_DIR: results have no path of a machine.
+RUN_FOLDER = "{{ ti.xcom_pull(task_ids='plan_cell')['run_id'] }}"
+RUN_FOLDER_IF_ANY = "{{ (ti.xcom_pull(task_ids='plan_cell') or {}).get('run_id', '') }}"
 IS_SETTLED = "{{ (ti.xcom_pull(task_ids='replicas_settled') or {}).get('reached') }}"
 MINUTES = timedelta(minutes=1)
 # A scenario may offer load for a day and allow a day each for drain and settling.
 LONGEST_WAIT = timedelta(days=1, hours=1)
 LONGEST_RUN = timedelta(days=4)
+ANSWER_WITHIN = timedelta(hours=4)  # other runs wait meanwhile
 
 
 @task(execution_timeout=2 * MINUTES)
@@ -83,10 +90,12 @@ def plan_cell() -> dict[str, Any]:
     context: Context = get_current_context()
     with wrong_input_is_final():
         try:
-            return plan_run(context["params"], dag_run=context["dag_run"].run_id)
+            planned = plan_run(context["params"], dag_run=context["dag_run"].run_id)
         except LagbenchError as error:  # for the run's page: there is no run folder to say it in
             context["ti"].xcom_push(REFUSED, runnable(str(error)))
             raise
+    log.info("run folder: %s", planned.pop("run_folder"))
+    return planned
 
 
 @setup
@@ -179,7 +188,7 @@ def require_verdict(run_folder: str) -> None:
     if not folder.verdict.is_file():
         problems.insert(0, f"the run ended without a verdict{how_to_account(state_dir(), folder)}")
     if problems:
-        raise AirflowFailException(runnable(f"{'; '.join(problems)}; see {run_folder}"))
+        raise AirflowFailException(runnable(f"{'; '.join(problems)}; see {folder.path}"))
 
 
 @dag(
@@ -204,52 +213,66 @@ def scenario_run() -> None:
     # The operator adds the time for the run's messages, which are known behind the fence.
     compute = {**cell, **again, "execution_timeout": timedelta(seconds=time_limit_seconds(0))}
 
-    plan = plan_cell()
-    up = bench_up(RUN_FOLDER)
-    topics = create_topics(RUN_FOLDER)
-    clean = remove_workloads(RUN_FOLDER)
-    down = bench_down(RUN_FOLDER)
-    conclude = require_verdict(RUN_FOLDER_IF_ANY)
-    # Landing, accounting and timeline in one session: three starts of Spark took twice as long for
-    # a short run (149 s against 75 s on a busy machine).
-    account = SubmitSparkJobOperator(task_id="account_for_messages", **compute)
-    judge = VerdictOperator(task_id="verdict", **act)
-    gate = slo_gate(judge.output)
+    group = partial(TaskGroup, prefix_group_id=False)  # the ids of tasks stay as they are stored
+    with group("bench", group_display_name="Bench and topics") as bench:
+        plan = plan_cell()
+        approve = ApproveRunOperator(
+            task_id="approve",
+            subject="Run {{ params.scenario }} against the cluster?",
+            body="{{ ti.xcom_pull(task_ids='plan_cell') | tojson }}",
+            defaults=ApproveRunOperator.REJECT,
+            response_timeout=ANSWER_WITHIN,
+            fail_on_reject=True,
+            doc_md="Asks before a run against a cluster; the embedded bench never asks.",
+        )
+        up = bench_up(RUN_FOLDER)
+        topics = create_topics(RUN_FOLDER)
+        chain(plan, approve, up, topics, FollowRunOperator(task_id="follow_run", **act))
+    with group("load", group_display_name="Consumers, policy, spike") as load:
+        chain(
+            RunConsumersOperator(task_id="run_consumers", **start),
+            StartRecorderOperator(task_id="start_recorder", **act),
+            ApplyRunPolicyOperator(task_id="apply_scaling_policy", **start),
+            RunSensor(task_id="group_stable", until=GROUP_STABLE, **wait),
+            StartActionsOperator(task_id="start_actions", **act),
+            InjectSpikeOperator(task_id="inject_spike", **act),
+        )
+    with group("account", group_display_name="Account with Spark") as accounting:
+        fence = FenceRunOperator(task_id="fence_run", **act)
+        # Landing, accounting and timeline in one session: three starts of Spark took twice as long
+        # for a short run (149 s against 75 s on a busy machine).
+        account = SubmitSparkJobOperator(task_id="account_for_messages", **compute)
+        chain(fence, account)
+    with group("wait", group_display_name="Lag drains, replicas settle") as drain:
+        chain(
+            RunSensor(task_id="lag_builds_up", until=LAG_BUILDS_UP, **wait),
+            RunSensor(task_id="traffic_finished", until=TRAFFIC_FINISHED, **wait),
+            RunSensor(task_id="lag_at_rest", until=LAG_AT_REST, **wait),
+            RunSensor(
+                task_id="actions_played",
+                until=ACTIONS_PLAYED,
+                on_success_callback=account.begin,
+                **wait,
+            ),
+            RunSensor(task_id="replicas_settled", until=REPLICAS_SETTLED, **wait),
+            # Between the two the base load continues: a scale-down into an idle group shows
+            # nothing.
+            StopTailOperator(task_id="stop_tail", is_settled=IS_SETTLED, **act),
+            RunSensor(task_id="lag_drained", until=LAG_DRAINED, **wait),
+            RunSensor(task_id="group_settled", until=GROUP_SETTLED, **wait),
+        )
+    with group("judge", group_display_name="Judge"):
+        checks = RunRebalancesCheckOperator(task_id="rebalance_count_check", **act)
+        judge = VerdictOperator(task_id="verdict", outlets=[VERDICTS], **act)
+        gate = slo_gate(judge.output)
+        chain(checks, ReconcileCheckOperator(task_id="reconcile_check", **act), judge)
+    with group("clean_up", group_display_name="Clean up"):
+        clean = remove_workloads(RUN_FOLDER)
+        down = bench_down(RUN_FOLDER)
+        conclude = require_verdict(RUN_FOLDER_IF_ANY)
 
-    chain(
-        plan,
-        up,
-        topics,
-        FollowRunOperator(task_id="follow_run", **act),
-        RunConsumersOperator(task_id="run_consumers", **start),
-        StartRecorderOperator(task_id="start_recorder", **act),
-        ApplyScalingPolicyOperator(task_id="apply_scaling_policy", **start),
-        RunSensor(task_id="group_stable", until=GROUP_STABLE, **wait),
-        StartActionsOperator(task_id="start_actions", **act),
-        InjectSpikeOperator(task_id="inject_spike", **act),
-        RunSensor(task_id="lag_builds_up", until=LAG_BUILDS_UP, **wait),
-        RunSensor(task_id="traffic_finished", until=TRAFFIC_FINISHED, **wait),
-        RunSensor(task_id="lag_at_rest", until=LAG_AT_REST, **wait),
-        RunSensor(
-            task_id="actions_played",
-            until=ACTIONS_PLAYED,
-            on_success_callback=account.begin,
-            **wait,
-        ),
-        RunSensor(task_id="replicas_settled", until=REPLICAS_SETTLED, **wait),
-        # Between the two the base load continues: a scale-down into an idle group shows nothing.
-        StopTailOperator(task_id="stop_tail", is_settled=IS_SETTLED, **act),
-        RunSensor(task_id="lag_drained", until=LAG_DRAINED, **wait),
-        RunSensor(task_id="group_settled", until=GROUP_SETTLED, **wait),
-        FenceRunOperator(task_id="fence_run", **act),
-        account,
-        RunRebalancesCheckOperator(task_id="rebalance_count_check", **act),
-        ReconcileCheckOperator(task_id="reconcile_check", **act),
-        judge,
-        clean,
-        down,
-        conclude,
-    )
+    chain(bench, load, drain, accounting, checks)
+    chain(judge, clean, down, conclude)
     # The gate is beside the teardown, not before it: a teardown that may fail the run hides the
     # state of the tasks upstream of it, and a failed cell would count as a success.
     judge >> gate

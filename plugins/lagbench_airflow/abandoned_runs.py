@@ -13,14 +13,20 @@ from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState, State, TaskInstanceState
 from sqlalchemy import select, update
 
-DAG_IDS = ("scenario_run", "daily_spike_rehearsal", "bench_lifecycle", "advise")
+from lagbench.catalog.catalog_files import list_experiments
+
+
+def own_dags() -> list[str]:
+    """Return the ids of the bench's Dags."""
+    named = ["scenario_run", "daily_spike_rehearsal", "bench_lifecycle", "housekeeping", "advise"]
+    return [*named, *(f"experiment_{name}" for name in list_experiments())]
 
 
 def fail_abandoned_runs() -> list[str]:
     """Mark every unfinished run of the bench's Dags failed, with its unfinished tasks."""
     with create_session() as session:
         unfinished = State.unfinished_dr_states
-        wanted = select(DagRun).where(DagRun.dag_id.in_(DAG_IDS), DagRun.state.in_(unfinished))
+        wanted = select(DagRun).where(DagRun.dag_id.in_(own_dags()), DagRun.state.in_(unfinished))
         runs = list(session.scalars(wanted))
         for run in runs:
             session.execute(

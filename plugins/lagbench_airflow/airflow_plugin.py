@@ -1,4 +1,4 @@
-"""Register the bench with Airflow: the report as a tab of the Dag run, and its link.
+"""Register the bench with Airflow: its pages, the report as a tab of the Dag run, and its link.
 
 Every task's process executes this file. Modules that only the API server needs are therefore
 imported there, at the first request.
@@ -12,6 +12,7 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
+from lagbench_airflow import dag_run_note
 from lagbench_airflow.links import URL_PREFIX, ReportLink, public_prefix
 
 Message = MutableMapping[str, Any]
@@ -31,9 +32,20 @@ class ReportApp:
 
     @cached_property
     def _app(self) -> Any:
-        from lagbench_airflow.pages.report_app import report_app
+        from lagbench_airflow.pages.bench_views import bench_app
 
-        return report_app()
+        return bench_app()
+
+
+def _view(name: str, destination: str, route: str, path: str) -> dict[str, str]:
+    """Return a page of the bench as a tab, or in the navigation."""
+    href = f"{public_prefix()}/{path}"
+    return {
+        "name": name,
+        "href": href,
+        "destination": destination,
+        "url_route": f"bench-{route}",
+    }
 
 
 class LagbenchPlugin(AirflowPlugin):
@@ -41,13 +53,12 @@ class LagbenchPlugin(AirflowPlugin):
 
     name = "lagbench"
     external_views = [  # noqa: RUF012 - Airflow's base class declares it as an instance's
-        {
-            "name": "Report",
-            "href": f"{public_prefix()}/report/{{DAG_ID}}/{{RUN_ID}}",
-            "destination": "dag_run",
-            "url_route": "bench-report",
-        }
+        _view("Report", "dag_run", "report", "report/{DAG_ID}/{RUN_ID}"),
+        _view("Compare", "dag_run", "compare", "earlier/{DAG_ID}/{RUN_ID}"),
+        _view("History", "dag", "history", "dag/{DAG_ID}"),
+        _view("Bench", "nav", "runs", "runs") | {"category": "browse"},
     ]
+    listeners = [dag_run_note]  # noqa: RUF012
     operator_extra_links = [ReportLink()]  # noqa: RUF012
     fastapi_apps = [  # noqa: RUF012
         {"app": ReportApp(), "url_prefix": URL_PREFIX, "name": "lagbench runs"}

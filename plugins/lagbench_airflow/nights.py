@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,32 @@ from lagbench.report.page import write_report
 from lagbench.results.compared_runs import pinned_baselines
 from lagbench.results.gate import judge_night, references
 from lagbench.results.read_run import read_scenario
+from lagbench_airflow.params import MORE_CELLS, refuse, refuse_unknown, rehearsal_params
 from lagbench_airflow.run_lookup import require_folder_of
+
+MOST_CELLS = 20
+
+
+def cells_of_night(params: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the conf of ``scenario_run`` for each cell of a night, in their order.
+
+    :raises WrongInput: a line is not a cell, or the night has it already.
+    """
+    refuse_unknown(params, rehearsal_params())
+    cells = [(str(params["scenario"]), str(params.get("policy") or ""))]
+    for line in str(params.get(MORE_CELLS) or "").splitlines():
+        words = line.split()
+        cell = (words[0], "".join(words[1:])) if words else None
+        if len(words) > 2 or cell in cells or len(cells) == MOST_CELLS:
+            allowed = f"SCENARIO or SCENARIO POLICY, each once, {MOST_CELLS} cells at most"
+            refuse(MORE_CELLS, line, allowed)
+        cells += [] if cell is None else [cell]
+    given = {name: params.get(name) for name in ("seed", "overrides")}
+    shared = {name: value for name, value in given.items() if value not in (None, "")}
+    return [
+        {"scenario": scenario, "policy": policy, **shared, "keep_bench": False, "ask": False}
+        for scenario, policy in cells
+    ]
 
 
 def compare_with_last_pass(dag_run: str) -> dict[str, Any]:

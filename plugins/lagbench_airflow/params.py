@@ -20,9 +20,13 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.run_manifest import write_manifest
 from lagbench.catalog.catalog import checked_cell, parse_settings
 from lagbench.catalog.catalog_files import (
+    POLICY_LINES,
+    SCENARIO_LINES,
     catalog_folder,
+    file_name,
     from_any_folder,
     is_path,
+    list_files,
     list_policies,
     list_scenarios,
     one_line,
@@ -59,6 +63,9 @@ MOST_CANDIDATES = 10_000
 
 EXPERIMENT, CELL = "experiment", "cell"
 """Keys of the conf of an experiment's run: what that cell of the catalog sets is the catalog's."""
+
+MORE_CELLS, NIGHTLY_VARIABLE = "more_cells", "LAGBENCH_NIGHTLY"
+"""Field of the night's form, and the variable with the defaults of that form."""
 
 OPENLINEAGE = "openlineage"
 """Airflow's TriggerDagRunOperator adds it to the conf when OpenLineage is on."""
@@ -97,16 +104,29 @@ def _settings() -> dict[str, tuple[str, Param]]:
     }
 
 
-def _catalog(names: list[str], folder: Path, default: str | None, **schema: Any) -> Param:
-    """Return a field that offers names, each with its line, and takes paths, too.
+def _allowed_folders() -> list[Path]:
+    """Return the folders below which a conf may name files; a relative one is rejected."""
+    named = [one for one in os.environ.get(FOLDERS_VARIABLE, "").split(os.pathsep) if one]
+    for wrong in (one for one in named if not Path(one).is_absolute()):
+        allowed = f"absolute paths with {os.pathsep} between them"
+        refuse(FOLDERS_VARIABLE, wrong, allowed, where="environment")
+    return [resolved(FOLDERS_VARIABLE, one) for one in named]
+
+
+def _catalog(
+    names: list[str], folder: Path, default: str | None, lines: tuple[str, ...], **schema: Any
+) -> Param:
+    """Return a field that offers names and files of allowed folders, and takes other paths, too.
 
     Airflow's page has choices with texts for an ``enum`` only, which would reject every path. In
     Draft 7 a ``$ref`` replaces what stands beside it: the page reads the one, the check the other.
     """
     text: dict[str, Any] = {"type": ["null", "string"] if default is None else "string"}
     schema |= {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/text"}
+    names = [*names, *list_files(_allowed_folders(), lines)]
     schema |= {"enum": names if default is not None else [None, *names]}
-    schema |= {"values_display": {name: f"{name}: {one_line(name, folder)}" for name in names}}
+    texts = {name: f"{file_name(name)}: {one_line(name, folder)}" for name in names}
+    schema |= {"values_display": texts}
     return Param(default, definitions={"text": text}, **text, **schema)
 
 
@@ -117,9 +137,9 @@ def scenario_run_params(first: str = FIRST_SCENARIO) -> dict[str, Param]:
         list_policies(),
         policies_folder(),
         None,
+        POLICY_LINES,
         title="Scaling policy",
-        description='Empty: the scenario\'s own. A file: "policy": "/path.yaml" in the JSON of '
-        "Advanced Options, in a folder of LAGBENCH_ALLOWED_FOLDERS.",
+        description="Empty: the scenario's own. Files of LAGBENCH_ALLOWED_FOLDERS are last.",
     )
     policy.schema["values_display"]["null"] = "the scenario's own"
     return {
@@ -127,6 +147,7 @@ def scenario_run_params(first: str = FIRST_SCENARIO) -> dict[str, Param]:
             scenarios,
             catalog_folder() / "scenarios",
             first,
+            SCENARIO_LINES,
             title="Scenario",
             description="hello takes about 3 minutes; the command lagbench scenarios prints "
             "duration and cores of each.",
@@ -137,6 +158,12 @@ def scenario_run_params(first: str = FIRST_SCENARIO) -> dict[str, Param]:
             type="boolean",
             title="Keep the bench",
             description="Keep the bench running if this run started it.",
+        ),
+        "ask": Param(
+            True,
+            type="boolean",
+            title="Ask before a run against a cluster",
+            description="The run then waits for an answer; the embedded bench never asks.",
         ),
         **{name: param for name, (_, param) in _settings().items()},
         "overrides": Param(
@@ -158,9 +185,30 @@ def scenario_run_params(first: str = FIRST_SCENARIO) -> dict[str, Param]:
 
 
 def rehearsal_params() -> dict[str, Param]:
-    """Return the form of the standing rehearsal; a schedule needs defaults for all fields."""
+    """Return the form of the standing rehearsal; a schedule needs defaults for all fields.
+
+    ``LAGBENCH_NIGHTLY`` has other defaults, as the JSON of a conf.
+    """
     form = scenario_run_params(NIGHTLY_SCENARIO)
-    return {"scenario": form["scenario"], "policy": form["policy"]}
+    for name in ("seed", "overrides"):
+        form[name].schema["section"] = "All cells"
+    more = _optional(
+        "More cells",
+        "Further cells of the night",
+        format="multiline",
+        description="SCENARIO, or SCENARIO POLICY, one a line; they run one after the other.",
+    )
+    fields = ("scenario", "policy", "seed", "overrides")
+    night = {**{name: form[name] for name in fields}, MORE_CELLS: more}
+    given = os.environ.get(NIGHTLY_VARIABLE) or "{}"
+    try:
+        defaults = dict(json.loads(given))
+    except (ValueError, TypeError, RecursionError) as error:
+        refuse(NIGHTLY_VARIABLE, given, f"a JSON object ({error})", where="environment")
+    refuse_unknown(defaults, night)
+    for name, value in defaults.items():
+        night[name].value = value
+    return night
 
 
 def advice_params() -> dict[str, Param]:
@@ -188,13 +236,18 @@ def advice_params() -> dict[str, Param]:
     }
 
 
-def lifecycle_params() -> dict[str, Param]:
-    """Return the form of ``bench_lifecycle``."""
+def housekeeping_params() -> dict[str, Param]:
+    """Return the form of ``housekeeping``."""
     tidy: dict[str, Any] = {"section": "Housekeeping"}
     days = Param(30, type="integer", minimum=0, title="Keep runs for days", **tidy)
     failed = Param(False, type="boolean", title="Also delete runs that did not pass", **tidy)
+    return {"keep_days": days, "including_failed": failed}
+
+
+def lifecycle_params() -> dict[str, Param]:
+    """Return the form of ``bench_lifecycle``."""
     actions = Param("up", type="string", enum=["up", "down", "housekeeping"], title="Action")
-    return {"action": actions, "keep_days": days, "including_failed": failed}
+    return {"action": actions, **housekeeping_params()}
 
 
 def refuse_unknown(
@@ -213,11 +266,8 @@ def refuse(field: str, value: object, allowed: str, *, where: str = "conf") -> N
 def conf_limits(params: Mapping[str, Any]) -> ConfLimits:
     """Read what the deployer allows, and what a cell of the catalog's experiments has itself."""
     reaching = dict(reaching_fields(Scenario))
-    folders = [one for one in os.environ.get(FOLDERS_VARIABLE, "").split(os.pathsep) if one]
+    folders = _allowed_folders()
     named = os.environ.get(FIELDS_VARIABLE, "").replace(",", " ").split()
-    for wrong in (one for one in folders if not Path(one).is_absolute()):
-        allowed = f"absolute paths with {os.pathsep} between them"
-        refuse(FOLDERS_VARIABLE, wrong, allowed, where="environment")
     for wrong in (one for one in named if one not in reaching):
         refuse(FIELDS_VARIABLE, wrong, ", ".join(reaching), where="environment")
     names: set[str] = set()
@@ -236,7 +286,7 @@ def conf_limits(params: Mapping[str, Any]) -> ConfLimits:
         overrides = found.overrides_of(cells[cell])
     return ConfLimits(
         fields=reaching,
-        allowed_folders=tuple(resolved(FOLDERS_VARIABLE, one) for one in folders),
+        allowed_folders=tuple(folders),
         allowed_fields=frozenset(named),
         names=frozenset(names),
         overrides=overrides,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from lagbench.adapters.runs.run_folder import RunFolder, runs_root
@@ -18,10 +18,13 @@ REHEARSAL_PREFIX = "rehearsal__"
 RETRY_MARK = "__try_"
 """Mark after it, with a number, if the night was cleared and rehearses again."""
 
+CELL_MARK = "__cell_"
+"""Mark after the night's id, with a number, of each cell but the first."""
+
 
 def folder_of_dag_run(dag_run: str) -> RunFolder | None:
     """Return the run folder of a Dag run of scenario_run, None if it has none."""
-    return _newest_folder(lambda made_by: made_by == dag_run)
+    return folder_of_page(SCENARIO_DAG, dag_run)
 
 
 def require_folder_of(dag_run: str) -> RunFolder:
@@ -36,28 +39,31 @@ def require_folder_of(dag_run: str) -> RunFolder:
 
 
 def folder_of_page(dag_id: str, dag_run: str) -> RunFolder | None:
-    """Return the run folder that the page of a Dag run shows; a night shows its last rehearsal.
+    """Return the run folder that the page of a Dag run shows; a night shows its last rehearsal."""
+    return next(folders_of_page(dag_id, dag_run), None)
+
+
+def folders_of_page(dag_id: str, dag_run: str) -> Iterator[RunFolder]:
+    """Yield the run folders of a Dag run, newest first; a night has one for each cell and try.
 
     A run of another Dag has none, also if a run of scenario_run has its id.
     """
-    if dag_id not in DAGS_WITH_REPORT:
-        return None
     if dag_id == SCENARIO_DAG:
-        return folder_of_dag_run(dag_run)
-    triggered = f"{REHEARSAL_PREFIX}{dag_run}"
-    return _newest_folder(
-        lambda made_by: made_by == triggered or made_by.startswith(f"{triggered}{RETRY_MARK}")
-    )
+        yield from _newest_folders(lambda made_by: made_by == dag_run)
+    elif dag_id == NIGHTLY_DAG:
+        first = f"{REHEARSAL_PREFIX}{dag_run}"
+        others = (f"{first}{RETRY_MARK}", f"{first}{CELL_MARK}")
+        yield from _newest_folders(lambda made_by: made_by == first or made_by.startswith(others))
 
 
-def _newest_folder(is_wanted: Callable[[str], bool]) -> RunFolder | None:
-    """Return the newest run folder with a wanted Dag run, by its id.
+def _newest_folders(is_wanted: Callable[[str], bool]) -> Iterator[RunFolder]:
+    """Yield the run folders of wanted Dag runs, by their ids, newest first.
 
     The conf is written once, when the run is planned; a report can be written again later.
     """
     root = runs_root()
     if not root.is_dir():
-        return None
+        return
     planned: list[tuple[int, RunFolder]] = []
     for path in root.iterdir():
         folder = RunFolder(path)
@@ -70,5 +76,4 @@ def _newest_folder(is_wanted: Callable[[str], bool]) -> RunFolder | None:
         except (OSError, ValueError):
             continue
         if isinstance(conf, dict) and is_wanted(str(conf.get("dag_run"))):
-            return folder
-    return None
+            yield folder

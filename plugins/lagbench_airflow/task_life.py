@@ -20,7 +20,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from pydantic import ValidationError
 
 from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
-from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder, runs_root
 from lagbench.core.policy.policy import Policy
 from lagbench.core.scenario.actions import SwapPolicy
 from lagbench.core.scenario.offered_load import NS, offered_load
@@ -213,12 +213,12 @@ class CellRun:
 
     @classmethod
     def open(cls, run_folder: str) -> CellRun:
-        """Read the run from the folder that the task ``plan_cell`` created."""
-        folder = RunFolder(Path(run_folder))
+        """Read the run from the folder that ``plan_cell`` created: its path, or its run id."""
+        folder = RunFolder(runs_root() / run_folder)
         if not folder.scenario.is_file():
             raise NotReady(
-                f"there is no run in {run_folder}: scenario.yaml is missing. Tasks of one run need "
-                "one file system; start a new run if the folder was deleted"
+                f"there is no run in {folder.path}: scenario.yaml is missing. Tasks of one run "
+                "need one file system; start a new run if the folder was deleted"
             )
         run = cls._read(folder)
         return run if folder.second is None else replace(run, second=cls._read(folder.second))

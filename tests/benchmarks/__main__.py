@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator, Mapping
 from rich.console import Console
 
 from lagbench.errors import LagbenchError
-from tests.benchmarks import kafka_rates, lag_scaler, simulator, spark_pipeline
+from tests.benchmarks import kafka_rates, kinds_of_work, lag_scaler, simulator, spark_pipeline
 from tests.benchmarks.figures import Figure, print_figures, print_machine
 
 MEASUREMENTS: Mapping[str, Callable[[float], Iterator[Figure]]] = {
     "producer": kafka_rates.measure_producer,
     "consumers": kafka_rates.measure_consumers,
+    "work": kinds_of_work.measure,
     "spark": spark_pipeline.measure,
     "scaler": lag_scaler.measure,
     "simulator": simulator.measure,

@@ -7,6 +7,7 @@ import threading
 import time
 import urllib.request
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from tests.integration.consumer_group import ConsumerGroupRun, consumer_group_ru
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.core.scenario.cost_draws import process_ns
 from lagbench.core.scenario.message_costs import LognormalCost, PoisonedKey
+from lagbench.core.scenario.scenario import Work
 from lagbench.core.telemetry.records_of_programs import (
     ConsumerProgress,
     FirstRecordDone,
@@ -92,37 +94,51 @@ def last_committed(run: ConsumerGroupRun) -> dict[str, int]:
     return last
 
 
-def test_the_pods_rate_is_its_capacity(run: ConsumerGroupRun) -> None:
-    """At 2 ms and 3 in flight a backlog is processed at 1500 a second, on a busy machine too."""
+@pytest.mark.parametrize("work", get_args(Work))
+def test_the_pods_rate_is_its_capacity(run: ConsumerGroupRun, work: Work) -> None:
+    """At 2 ms and 3 in flight a backlog is processed at 1500 a second, on a busy machine too.
+
+    A pod that waits for each message is slower, by what each wait took too long.
+    """
     run.offer(9000)
-    run.start("pod-a", "--process-ms=2", "--concurrency=3")
+    run.start("pod-a", "--process-ms=2", "--concurrency=3", f"--work={work}")
     rows = run.await_processed(9000)
 
     # A pod that the machine holds up makes up for 0.25 s at most: the middle one of all tenths of a
     # second tells its pace, and the whole that it is never quicker.
     tenths = (rows.done_at - rows.started_at.min()) // 100_000_000
-    assert 120 < np.median(np.bincount(tenths)) <= 151
+    took = rows.done_at - rows.started_at
+    if work == "scheduled":
+        assert 120 < np.median(np.bincount(tenths)) <= 151
+        assert (took == 2_000_000).all()
+    else:
+        assert 2_000_000 < np.median(took) < 4_000_000
+        assert (took >= 2_000_000).all()
     assert 9000 / ((rows.done_at.max() - rows.started_at.min()) / 1e9) <= 1501
-    assert ((rows.done_at - rows.started_at) == 2_000_000).all()
+    assert run.telemetry(PodStarted)[0].work == work
     for partition in range(PARTITIONS):
         mine = rows.partition == partition
         order = np.argsort(rows.offset[mine])
         assert (np.diff(rows.started_at[mine][order]) >= 0).all()
 
 
-def test_a_message_costs_its_draw_and_its_cpu_time_is_burned(run: ConsumerGroupRun) -> None:
+@pytest.mark.parametrize("work", get_args(Work))
+def test_a_message_costs_its_draw_and_its_cpu_time_is_burned(
+    run: ConsumerGroupRun, work: Work
+) -> None:
     """Wait and CPU time of each message are those of its identity, however busy the machine is."""
     cost = LognormalCost(kind="lognormal", mean_ms=2, p99_ms=10)
     run.offer(1200)
     flags = [f"--process-ms={cost.model_dump_json()}", "--cpu-ms=0.5", "--work-seed=7"]
-    run.start("pod-a", *flags, "--concurrency=4")
+    run.start("pod-a", *flags, "--concurrency=4", f"--work={work}")
     rows = run.await_processed(1200)
     run.terminate("pod-a")
 
     events = np.zeros(1200, EVENT_DTYPE)
     events["seq"] = rows.seq
     drawn = process_ns(cost, events, seed=7) + 500_000
-    assert ((rows.done_at - rows.started_at) == drawn).all()
+    took = rows.done_at - rows.started_at
+    assert (took == drawn).all() if work == "scheduled" else (took >= drawn).all()
     for partition in range(PARTITIONS):
         mine = rows.partition == partition
         assert (np.diff(rows.offset[mine]) == 1).all()
@@ -152,18 +168,21 @@ def test_a_poisoned_message_becomes_a_dead_letter(run: ConsumerGroupRun, commit:
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("commit", ["manual", "auto"])
-def test_a_graceful_shutdown_hands_over(run: ConsumerGroupRun, commit: str) -> None:
+@pytest.mark.parametrize(
+    ("commit", "work"), [("manual", "scheduled"), ("auto", "scheduled"), ("manual", "waited")]
+)
+def test_a_graceful_shutdown_hands_over(run: ConsumerGroupRun, commit: str, work: Work) -> None:
     """SIGTERM in the middle of a backlog: the next pod begins where the first one ended.
 
     Under automatic commits the queue is finished as well: its offsets count as read already.
     """
     backlog = BACKLOG if commit == "manual" else 3000
     run.offer(backlog)
-    run.start("pod-a", "--process-ms=2", "--concurrency=2", f"--commit={commit}")
+    flags = ["--concurrency=2", f"--commit={commit}", f"--work={work}"]
+    run.start("pod-a", "--process-ms=2", *flags)
     run.await_processed(500)
     exit_code = run.terminate("pod-a")
-    run.start("pod-b", "--process-ms=0.1", "--concurrency=2", f"--commit={commit}")
+    run.start("pod-b", "--process-ms=0.1", *flags)
     run.await_processed(backlog)
 
     assert exit_code == 0

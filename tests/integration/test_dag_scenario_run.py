@@ -17,7 +17,9 @@ from tests.fakes.migrated_database import give_database
 from tests.fakes.user_environment import as_a_user
 
 from lagbench.adapters.runs.run_folder import RunFolder
+from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.run_names import RunNames
+from lagbench.core.verdict.verdict import Verdict
 from lagbench.embedded import bench
 from lagbench.embedded.bench_state import BenchState
 from lagbench.orchestrator.airflow_environment import (
@@ -101,3 +103,26 @@ def test_a_killed_run_is_swept_away_by_the_next(rehearsals: Rehearsals, tmp_path
     end_process(second.pid, grace_seconds=1)
 
     assert [name for name in swept if "killed" in name] == []
+
+
+def test_a_run_that_breaks_a_limit_of_its_own_accounts_for_what_it_sent(
+    rehearsals: Rehearsals, tmp_path: Path
+) -> None:
+    """The stream ends in the spike, the rest goes on: evidence, account, and no pass."""
+    limits = {"abort.lag_records": "1000", "timeouts.settle_seconds": "20"}
+    conf = TINY | {"run_id": "aborted", "overrides": TINY["overrides"] | limits}
+    process = rehearsals.start(conf, tmp_path / "aborted.log")
+    folder = RunFolder(rehearsals.runs / "aborted")
+    eventually(folder.verdict.is_file, "the verdict", within_seconds=900)
+    process.wait(timeout=300)
+
+    verdict = Verdict.model_validate(folder.read_json(folder.verdict))
+    measures = folder.read_model(folder.measures, Measures)
+    accounting, made = measures.accounting, measures.validity.generator
+
+    assert verdict.status == "undetermined"
+    assert [("abort.lag_records 1,000" in reason) for reason in verdict.invalid] == [True]
+    assert accounting is not None
+    assert accounting.produced_acked == accounting.in_log == made.acked == made.sent
+    assert 0 < (made.sent or 0) < (made.planned or 0)
+    assert (accounting.lost_in_all, folder.report.is_file()) == (0, True)

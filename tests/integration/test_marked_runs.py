@@ -50,7 +50,11 @@ def test_a_run_that_is_marked_as_failed_ends_as_failed(
 
 @pytest.mark.parametrize(
     ("task", "failure", "said"),
-    [("plan_cell", "seed = x", "seed = x"), ("bench_up", "", "it never started")],
+    [
+        ("plan_cell", "seed = x", "seed = x"),
+        ("approve", "", "it never started"),  # rejected
+        ("bench_up", "", "it never started"),
+    ],
 )
 def test_the_page_of_a_failed_run_names_the_task(task: str, failure: str, said: str) -> None:
     """With the message that it left, or how it ended without one; not what fails after it."""

@@ -1,4 +1,4 @@
-"""A live group of Kafka's Java client that moves to cooperative-sticky, on a real broker.
+"""A live group of Kafka's Java client that moves to another balancer, on a real broker.
 
 A member of Java names several assignors, which librdkafka does not allow. The group uses one that
 all of its members name.
@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -33,6 +34,7 @@ pytestmark = pytest.mark.slow
 RANGE = "org.apache.kafka.clients.consumer.RangeAssignor"
 COOPERATIVE = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
 STICKY = "cooperative-sticky"
+KIP_848 = "consumer"
 PARTITIONS = 6
 ENDED_BY_SIGTERM = 143
 
@@ -53,7 +55,7 @@ class JavaGroup:
         )
 
     def start(self, name: str, assignors: str) -> subprocess.Popen[bytes]:
-        """Start a member by its name."""
+        """Start a member by its name; ``STICKY`` is a member of librdkafka."""
         environment = os.environ | {
             "KAFKA_BROKERS": self._servers,
             "ORDERS_TOPIC": self.names.events_topic,
@@ -62,9 +64,12 @@ class JavaGroup:
             "CLIENT_ID": name,
             "PARTITION_ASSIGNMENT_STRATEGY": assignors,
             "COMMIT_ON_REVOKE": "1",
+            "GROUP_PROTOCOL": KIP_848 if assignors == KIP_848 else "classic",
             "JAVA_TOOL_OPTIONS": "-Xmx128m -XX:+UseSerialGC",
         }
         command = ["java", "-cp", "build:build/lib/*", "OrderPrices"]
+        if assignors == STICKY:
+            command = [sys.executable, str(examples_folder() / "after_advice.py")]
         with self.log_of(name).open("ab") as log:
             self.members[name] = start_tied(command, log=log, env=environment, cwd=self._folder)
         return self.members[name]
@@ -190,3 +195,37 @@ def test_cooperative_sticky_alone_is_rejected_by_a_group_of_range(group: JavaGro
     assert "InconsistentGroupProtocolException" in group.log_of("early").read_text()
     group.await_members(2)
     assert group.assignor == "range"
+
+
+def test_a_cooperative_group_moves_to_kip_848_in_place(group: JavaGroup) -> None:
+    """Pod by pod, under load; its leader writes no user data into the assignments."""
+    group.replace(f"{COOPERATIVE},{RANGE}", new="both")
+    group.replace(COOPERATIVE, new="new")
+
+    with group.load() as offered:
+        group.replace(KIP_848, new="moved")
+
+    assert group.assignor == "uniform"
+    assert set(group.priced(len(offered))) == set(offered)
+
+
+@pytest.mark.parametrize(("leader", "other"), [(COOPERATIVE, STICKY), (STICKY, COOPERATIVE)])
+def test_the_leader_decides_whether_a_group_of_two_clients_moves(
+    group: JavaGroup, leader: str, other: str
+) -> None:
+    """The first member leads. One of librdkafka copies user data into the assignments."""
+    for name in list(group.members):
+        group.members[name].terminate()
+        group.members.pop(name).wait(timeout=60)
+    group.start("leader", leader)
+    group.await_members(1)
+    group.start("other", other)
+    group.await_members(2)
+
+    new = group.start("new", KIP_848)
+
+    if leader == STICKY:
+        assert new.wait(timeout=180) != 0
+        assert "custom assignor" in group.log_of("new").read_text()
+    else:
+        group.await_members(3)

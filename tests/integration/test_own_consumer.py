@@ -176,15 +176,22 @@ def written_seqs(target: ProducerTarget, names: RunNames) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "example", ["as-documented", pytest.param("after-advice", marks=pytest.mark.smoke)]
+    "example",
+    [
+        "as-documented",
+        pytest.param("after-advice", marks=pytest.mark.smoke),
+        "by-advice",
+        "by-advice commit sigterm revoke assignor",
+    ],
 )
 def test_the_examples_pass_the_identity_on(
     example: str, kube: Kube, broker: Broker, kafka_admin: KafkaAdmin, tmp_path: Path
 ) -> None:
     """Each message has one record in the output topic, with the identity of the run."""
-    names = RunNames(f"own-{example}")
+    name, _, advice = example.partition(" ")
+    names = RunNames(f"own-{name}-{len(advice)}")
     make_topics(kafka_admin, names)
-    manifest = (EXAMPLES / f"{example}.yaml").read_text()
+    manifest = (EXAMPLES / f"{name}.yaml").read_text()
 
     start(
         kube,
@@ -193,7 +200,7 @@ def test_the_examples_pass_the_identity_on(
         manifest,
         EXAMPLES,
         accounting="output",
-        env=OUTPUT_ENV,
+        env={**OUTPUT_ENV, "ADVICE": advice},
     )
     target = offer(kafka_admin, broker, names, tmp_path)
     await_drained(broker, names)

@@ -24,12 +24,14 @@ from tests.integration.producer_target import (
 )
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
+from lagbench.adapters.kafka.telemetry_topic import TelemetryLog
 from lagbench.core.telemetry.records_of_programs import (
     LoadStep,
     ProducerProgress,
     StreamFinished,
     StreamStarted,
 )
+from lagbench.core.telemetry.records_of_recorder import LagSample
 from lagbench.embedded.broker import Broker
 from lagbench.shared_with_spark.event import decode_events
 from localkube.processes import end_process, start_tied
@@ -209,6 +211,26 @@ def test_the_tail_has_an_end_of_its_own(target: ProducerTarget) -> None:
     assert done.returncode == 0, done.stderr
     assert (finished.sent, finished.tail_sent, finished.tail_seconds) == (3500, 200, 2)
     assert reason_of(finished) == "completed"
+
+
+def test_a_broken_limit_ends_the_stream_and_accounts_for_what_was_sent(
+    target: ProducerTarget,
+) -> None:
+    """The recorder's reading of a lag above the limit: all sent are acknowledged, the code is 3."""
+    process = start_tied(target.command(*LONG, "--abort", '{"lag_records": 1000}'))
+    _await_reports(target)
+    recorder = TelemetryLog(target.bootstrap_servers, target.telemetry_topic)
+    reading = LagSample(at=time.time_ns(), source="recorder", partitions=[(0, 1001, None)])
+
+    recorder.send(reading)
+    recorder.flush()
+    code = process.wait(timeout=180)
+
+    finished = target.finished()
+    assert code == 3
+    assert "abort.lag_records" in finished.aborted
+    assert finished.sent == finished.acked == len(read_all(target, target.topic))
+    assert 0 < finished.sent <= finished.planned < 500 * 600
 
 
 def test_failures_are_counted_and_named(broker: Broker, kafka_admin: KafkaAdmin) -> None:

@@ -89,10 +89,12 @@ def test_a_new_scenario_is_planned(installed: Path, tmp_path: Path) -> None:
 def test_airflow_registers_the_plugin_once(
     installed: Path, tmp_path: Path, has_folder: bool
 ) -> None:
-    """Installed, and beside the folder of a checkout."""
+    """Installed, and beside the folder of a checkout; as a provider it brings its connection."""
     program = (
         "from airflow.plugins_manager import get_plugin_info; "
-        "print([one['name'] for one in get_plugin_info() if one['name'] == 'lagbench'])"
+        "from airflow.providers_manager import ProvidersManager; "
+        "print([one['name'] for one in get_plugin_info() if one['name'] == 'lagbench'], "
+        "ProvidersManager().hooks['kafka'].package_name)"
     )
     folder = PROJECT_ROOT / "plugins" if has_folder else tmp_path
     variables = {"AIRFLOW_HOME": str(tmp_path), "AIRFLOW__CORE__PLUGINS_FOLDER": str(folder)}
@@ -105,5 +107,5 @@ def test_airflow_registers_the_plugin_once(
         check=True,
     )
 
-    assert done.stdout.splitlines()[-1] == "['lagbench']"
+    assert done.stdout.splitlines()[-1] == "['lagbench'] lagbench-airflow"
     assert "already registered" not in done.stdout + done.stderr

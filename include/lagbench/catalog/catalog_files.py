@@ -6,7 +6,10 @@ It imports nothing heavy: the Dags list the catalog whenever they are parsed.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from contextlib import suppress
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 
 from lagbench.errors import WrongInput
@@ -40,6 +43,31 @@ def list_experiments() -> list[str]:
 def list_policies() -> list[str]:
     """Return the names of the policies."""
     return _names(policies_folder())
+
+
+SCENARIO_LINES = ("profile:",)
+POLICY_LINES = ("kind: ScaledObject", "kind: HorizontalPodAutoscaler")
+MOST_OFFERED = 100
+_HEAD_BYTES = 16_384
+
+
+def list_files(folders: Iterable[Path], lines: tuple[str, ...]) -> list[str]:
+    """Return the paths of YAML files in folders, and in those inside, with one of ``lines``.
+
+    At most ``MOST_OFFERED``, since the Dags read them whenever they are parsed.
+    """
+    found = []
+    for folder in folders:
+        for path in sorted(chain(folder.glob("*"), folder.glob("*/*"))):
+            with suppress(OSError):  # no right to read it, or it is being deleted
+                if path.suffix in _SUFFIXES and path.is_file():
+                    with path.open("rb") as file:
+                        head = file.read(_HEAD_BYTES).decode(errors="replace").splitlines()
+                    if any(line.startswith(lines) for line in head):
+                        found.append(str(path))
+            if len(found) == MOST_OFFERED:
+                return found
+    return found
 
 
 def is_path(text: str) -> bool:

@@ -150,7 +150,7 @@ def advise(
     files = AdviceFolder.create(names, at=folder, now=datetime.now(UTC))
     command = f"lagbench {shlex.join(sys.argv[1:])}"
     if advice.outcome == "advice":
-        advice = _searched(console, question, master)
+        advice = files.kept(question.key) or _searched(console, question, master)
     write_advice(files, advice, present=asked.present_file, command=command)
     if prove and advice.pick is not None:
         if pod_start is not None and target == "embedded":  # a cluster's pods start as they do
@@ -198,6 +198,8 @@ class _Asked:
             refuse("SCENARIO", " ".join(scenarios) or "none", "one or more, or --observation RUN")
         given, lacks, is_known = list(scenarios), list[str](), True
         kubernetes: str | None = None
+        if twice := [one for one in given if given.count(one) > 1]:
+            refuse("SCENARIO", twice[0], "each name once")
         if observation is not None:
             path, is_known, lacks, kubernetes = _replay(observation)
             given = [str(path)]
@@ -324,7 +326,7 @@ def _print_answer(
 ) -> None:
     """Print the answer in a dozen lines."""
     from lagbench.results import advice_files
-    from lagbench.results.advice_files import again, headline, named, numbers, proof_text
+    from lagbench.results.advice_files import headline, named, numbers, proof_text, prove_command
 
     style = {"advice": "green", "no_policy": "red"}.get(advice.outcome, "yellow")
     console.say(headline(advice), style=f"bold {style}")
@@ -348,7 +350,7 @@ def _print_answer(
         shown = shlex.quote(str(files.policy))
         steps = [f"lagbench policy check {shown}"]
         if not advice.proof:
-            steps.append(again(command, "--prove"))
+            steps.append(prove_command(command, files))
         console.say(f"{more} Next{'' if advice.proof else f', to rehearse it on {first}'}:")
         for step in steps:
             console.say(f"  {step}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -73,6 +75,14 @@ def compare(
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print two executions as Markdown, for a page.")
     ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html",
+            help="Write curves, differences and policies of two to six runs as a page.",
+            metavar="FILE",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Compare runs: two in a table without a test, more by pairs with the same seed."""
@@ -85,6 +95,10 @@ def compare(
     from lagbench.results.executions import is_execution
 
     console, stated = Terminal(), [_bound(text) for text in bound or ()]
+    if html is not None:
+        _write_page(html, _divided(runs), vary or ())
+        console.say(f"page: {html}")
+        return ExitCode.PASS
     if any(map(is_execution, runs)):
         if looks is not None or keep_noise_floor:
             refuse("--looks, --keep-noise-floor", "given", "only with runs", where="compare")
@@ -161,6 +175,22 @@ def _show_executions(
             console.print(line, markup=False, soft_wrap=True)
     else:
         print_comparison(console, found, None)
+
+
+def _write_page(file: Path, sides: Sequence[Sequence[str]], varied: Sequence[str]) -> None:
+    """Write the page of the runs; it says which of them cannot be compared."""
+    from lagbench.adapters.runs.experiment_folder import opened
+    from lagbench.adapters.runs.run_folder import RunFolder, runs_root
+    from lagbench.report.compare_page import read_shown, render_compared, require_few
+    from lagbench.results.compared_runs import read_noise_floors
+
+    require_few(sum(map(len, sides)))
+    with ExitStack() as stack:
+        shown = [[read_shown(stack.enter_context(opened(name))) for name in of] for of in sides]
+    every = [run for side in shown for run in side]
+    named = [[run.compared for run in side] for side in shown] if len(shown) > 1 else ()
+    page = render_compared(every, read_noise_floors(runs_root()), sides=named, varied=varied)
+    RunFolder(file.absolute().parent).write_text(file.name, page)
 
 
 def _compared(name: str) -> ComparedRun:

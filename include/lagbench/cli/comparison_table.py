@@ -24,17 +24,11 @@ def with_colour(row: Sequence[str], verdict: str) -> Row:
 
 def print_comparison(console: Terminal, one: CellComparison, noise: NoiseFloor | None) -> None:
     """Print one cell against another, and why pairs are missing."""
-    from lagbench.core.compare import experiment_page as page
+    from lagbench.core.compare.experiment_page import ComparisonTable
 
-    headings = [text.format(first=one.first, second=one.second) for text in page.HEADINGS]
-    rows = [
-        with_colour(page.difference_row(found, noise), found.verdict)
-        for found in page.in_order(one.differences)
-    ]
-    title = f"{one.second} minus {one.first}, {len(one.pairs)} pairs"
-    right = [heading for heading in headings if heading != "measure"]
-    console.table(headings, rows, title=title, right=right, folded=headings)
-    lines = [f"{found.title}: {found.text}" for found in page.tested(one.differences)]
-    lines += filter(None, [page.not_measured(one.differences)])
-    for line in (*lines, *(f"left out: {reason}" for reason in one.left_out)):
-        console.say(f"  {line}")
+    table = ComparisonTable.of(one, noise)
+    rows = [with_colour(row, row[-1]) for row in table.rows]
+    right = [heading for heading in table.headings if heading != "measure"]
+    console.table(table.headings, rows, title=table.title, right=right, folded=table.headings)
+    for sentence in table.sentences:
+        console.say(f"  {sentence}")

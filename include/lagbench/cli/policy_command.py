@@ -110,10 +110,12 @@ def check(
     cannot do what it is for. 2: rejected, by the API server or KEDA's webhook. 3: the cluster of
     --target cannot be read.
     """
-    from lagbench.catalog.catalog import read_objects
+    from lagbench.catalog.catalog import load_scenario, read_objects
     from lagbench.core.policy.review.policy_file import review_documents
     from lagbench.core.scenario.slo_limits import Slos
+    from lagbench.report.plan_rows import workloads_under_test
 
+    consumer = None if scenario is None else load_scenario(scenario).consumer
     wait = Slos.model_validate(slo_limits(slo, known=_JUDGED)).time_lag_p99_seconds
     context = _context(scenario, partitions, rate, wait, shutdown)
     where, documents = read_objects(files)
@@ -122,7 +124,7 @@ def check(
         documents,
         where=where,
         context=context,
-        workloads=_workload_under_test(scenario) if facts is None else (),
+        workloads=workloads_under_test(consumer) if facts is None else (),
         facts=facts,
     )
     title = Path(where).name if len(files) == 1 else f"{len(files)} files"
@@ -180,44 +182,17 @@ def _context(
 ) -> PolicyContext:
     """Return the known facts of the workload; a flag takes precedence over the scenario."""
     from lagbench.catalog.catalog import load_scenario
-    from lagbench.core.cluster.manifests import grace_seconds
     from lagbench.core.policy.review.subject import PolicyContext
-    from lagbench.core.scenario.offered_load import offered_load
+    from lagbench.report.plan_rows import context_of
 
-    given = PolicyContext(
-        partitions=partitions, pod_rate=rate, slo_seconds=slo, shutdown_seconds=shutdown
-    )
-    if scenario is None:
-        return given
-    cell = load_scenario(scenario)
-    consumer, load = cell.consumer, offered_load(cell.profile)
-    grace = grace_seconds(consumer) if consumer.graceful_shutdown else None
-    return replace(
-        given,
-        partitions=partitions or cell.partitions,
-        pod_rate=consumer.pod_rate_per_second if rate is None else rate,
-        slo_seconds=slo or cell.slos.time_lag_p99_seconds,
-        base_rate=load.base_rate,
-        shutdown_seconds=shutdown or grace,
-        pause_seconds=load.longest_pause_seconds,
-        consumer=consumer,
-    )
-
-
-def _workload_under_test(scenario: str | None) -> tuple[dict[str, Any], ...]:
-    """Return the consumers as a Deployment and as a StatefulSet: a policy scales one of the two.
-
-    Their grace period is that of a run of the scenario.
-    """
-    from lagbench.adapters.kube.cluster_check import base_manifest
-    from lagbench.catalog.catalog import load_scenario
-    from lagbench.core.cluster.manifests import grace_seconds
-
-    manifest = base_manifest("consumer", "Deployment")
-    if scenario is not None:
-        pod = manifest["spec"]["template"]["spec"]
-        pod["terminationGracePeriodSeconds"] = grace_seconds(load_scenario(scenario).consumer)
-    return (manifest, {**manifest, "kind": "StatefulSet"})
+    given = {
+        "partitions": partitions,
+        "pod_rate": rate,
+        "slo_seconds": slo,
+        "shutdown_seconds": shutdown,
+    }
+    known = PolicyContext() if scenario is None else context_of(load_scenario(scenario))
+    return replace(known, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
 
 
 def _facts(
@@ -301,6 +276,8 @@ def _fact_lines(facts: ClusterFacts) -> list[str]:
 
 
 def _print_policy(console: Terminal, policy: PolicyReview, context: PolicyContext) -> None:
+    from lagbench.report.plan_rows import loop_text
+
     if policy.is_accepted:
         webhook = " and KEDA's webhook" if policy.kind == "ScaledObject" else ""
         line = Text.assemble(("✓ accepted", "green"), f" by the API server{webhook}")
@@ -337,11 +314,3 @@ def _print_policy(console: Terminal, policy: PolicyReview, context: PolicyContex
         table.add_row(Text(mark, style=style), body)
         table.add_row()
     console.print(Padding(table, (1, 0, 0, 0)))
-
-
-def loop_text(gain: float, threshold: float) -> str:
-    """Return the loop gain, and what to do where docs/findings/gain_rule saw flips."""
-    if gain < 1:
-        return f"{gain:,.2g}"
-    calm = f"a scaleDown window, or a lagThreshold above {gain * threshold:,.0f}, calms it"
-    return f"{gain:,.2g}: from 1 on the replicas may flip by themselves; {calm}"

@@ -21,8 +21,6 @@ from localkube.processes import end_process
 
 if TYPE_CHECKING:
     from lagbench.catalog.catalog import Cell
-    from lagbench.core.simulation.prediction import Prediction
-    from lagbench.core.simulation.simulated_world import SimulatedEnvironment
     from lagbench.orchestrator.airflow_environment import DagProcess
     from lagbench.orchestrator.airflow_server import AirflowServer
     from lagbench.orchestrator.dag_run import DagRun
@@ -226,23 +224,11 @@ def run_seconds(cell: Cell, *, phases: int | None = 1) -> float:
     from lagbench.core.scenario.offered_load import offered_load
 
     try:
+        from lagbench.report.plan_rows import predicted_run
+
         return predicted_run(cell, phases=phases)[1]
     except WrongInput:
         return offered_load(cell.scenario.profile).duration_seconds
-
-
-def predicted_run(
-    cell: Cell, *, phases: int | None = None, around: SimulatedEnvironment | None = None
-) -> tuple[Prediction, float]:
-    """Return the prediction, and the seconds that a run takes with everything around it."""
-    from lagbench.core.simulation.prediction import PHASES, expected_run_seconds, predict
-
-    swapped = {number: one.policy for number, one in cell.swapped.items()}
-    predicted = predict(
-        cell.scenario, cell.policy, phases=phases or PHASES, swapped=swapped, environment=around
-    )
-    replicas = cell.policy.limits.started_replicas
-    return predicted, expected_run_seconds(cell.scenario, predicted, started_replicas=replicas)
 
 
 def require_disk(cell: Cell, *, runs: int = 1) -> None:

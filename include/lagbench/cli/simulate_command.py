@@ -84,7 +84,8 @@ def simulate(
 
     names: list[str | None] = [*policy] if policy else [None]
     drawn = [seed] if seed is not None else list(range(1, seeds + 1))
-    slo_limits(slo, known=SIMULATED_SLOS)
+    limits = slo_limits(slo, known=SIMULATED_SLOS)
+    asked = [name for name, limit in limits.items() if isinstance(limit, int | float)]
     if allow >= len(drawn):
         refuse("--allow", allow, f"fewer than the seeds, {len(drawn)}")
     if junit is not None and (junit.is_dir() or not junit.absolute().parent.is_dir()):
@@ -107,7 +108,7 @@ def simulate(
     if parts := found[0].left_out:
         Terminal(stderr=True).say(f"! the simulation leaves out: {', '.join(parts)}")
     if junit is not None:
-        junit.write_text(junit_of(found), encoding="utf-8")
+        junit.write_text(junit_of(found, asked), encoding="utf-8")
     if as_json:
         content: dict[str, dict[str, Any]] = {
             one.name: {
@@ -132,8 +133,8 @@ def simulate(
                 "--start": start,
             }
             commands = [_command(scenario, name, options) for name in names]
-            print_verdict(console, found, commands)
-    return verdict_code(found) if must_hold else ExitCode.PASS
+            print_verdict(console, found, commands, asked)
+    return verdict_code(found, asked) if must_hold else ExitCode.PASS
 
 
 def _fitting(

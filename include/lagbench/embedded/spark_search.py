@@ -7,6 +7,7 @@ import os
 import pickle
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ from lagbench.shared_with_spark.spark_job import each_second
 
 FEWEST_JOBS = 500
 """Of fewer, Spark's start takes longer than the work: the pool does them."""
+_KEPT_SECONDS = 7 * 86_400
+"""A search that was interrupted continues, and one with another SLO finds what both need."""
 _HERE = "local[*]"
 _DRIVER_MEMORY = "1g"
 
@@ -54,7 +57,7 @@ class SparkSearch:
 
     :param master: of ``master_of``; ``PYSPARK_PYTHON`` is the Python of its
         workers, with numpy, pandas, pyarrow, pydantic and msgspec.
-    :param folder: keeps the outcomes by the keys of their jobs.
+    :param folder: keeps the outcomes by the keys of their jobs, for a week.
     :param pool: does what is too little for Spark.
     """
 
@@ -69,6 +72,9 @@ class SparkSearch:
 
         :raises NotReady: Spark failed; what it had done is kept.
         """
+        for path in self.folder.glob("part-*.parquet"):
+            if path.stat().st_mtime < time.time() - _KEPT_SECONDS:
+                path.unlink()
         known = self._known()
         missing = [job for job in jobs if job.key not in known]
         if len(missing) >= max(self.fewest_jobs, 1):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from math import ceil, floor, log10
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -12,23 +12,24 @@ from markupsafe import Markup
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.advice.model import Advice, Candidate
 from lagbench.core.measures.measures import NAMED
+from lagbench.errors import NotReady
+from lagbench.report.axis import Axis
+from lagbench.report.bench_page import render_bench_page
 from lagbench.report.page import asset, content_security_policy, environment
 from lagbench.results.advice_files import (
+    ADVICE_FOLDER,
     AdviceFolder,
-    again,
     headline,
     named,
     numbers,
+    proof_text,
+    prove_command,
     short_field,
     worst,
 )
 
 _WIDTH, _HEIGHT = 1080, 430
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 24, 22, 44
-_LOG_FROM = 4.0
-"""Highest by lowest value from which an axis is logarithmic."""
-_STEPS, _FINE_STEPS = (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7)
-"""Of a decade of a logarithmic axis; the fine ones where it shows less than one and a half."""
 _LABEL_HEIGHT, _LETTER_WIDTH = 17, 7.4
 _PLACES = (0, -1.5, 1.5, -2.5, 2.5, -3.5, 3.5, -4.5, 4.5)
 """Heights of a label above or below its point, the nearest first."""
@@ -76,7 +77,7 @@ def render(folder: AdviceFolder, advice: Advice, command: str) -> str:
             difference=folder.difference.read_text() if folder.difference.exists() else "",
             policy=folder.policy.read_text() if folder.policy.exists() else "",
             command=command,
-            prove=again(command, "--prove"),
+            prove=prove_command(command, folder),
             script=Markup(script),  # noqa: S704 - ours
             style=Markup(style),  # noqa: S704 - ours
             content_security_policy=content_security_policy([script], [style]),
@@ -105,55 +106,12 @@ def _robust(advice: Advice) -> dict[str, Any] | None:
     return {"names": names, "rows": rows}
 
 
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    """One axis: values to pixels; logarithmic where the values are of several magnitudes."""
-
-    low: float
-    high: float
-    first: float  # pixel of ``low``
-    last: float
-    is_log: bool
-
-    @classmethod
-    def of(cls, values: Sequence[float], first: float, last: float) -> _Axis:
-        least, most = min(values), max(values)
-        if least > 0 and most / least > _LOG_FROM:
-            return cls(least / 1.2, most * 1.2, first, last, is_log=True)
-        room = 0.08 * (most - least) or max(1.0, 0.1 * most)
-        return cls(max(0.0, least - room), most + room, first, last, is_log=False)
-
-    def at(self, value: float) -> float:
-        """Return the pixel of a value; one below a logarithmic axis is on its edge."""
-        low, high = self.low, self.high
-        if self.is_log:
-            value, low, high = (log10(max(one, self.low)) for one in (value, low, high))
-        share = min(max((value - low) / (high - low), 0.0), 1.0)
-        return round(self.first + share * (self.last - self.first), 1)
-
-    @property
-    def ticks(self) -> Iterator[tuple[float, str]]:
-        """Yield pixel and text of round values."""
-        if self.is_log:
-            exponents = range(floor(log10(self.low)), ceil(log10(self.high)) + 1)
-            steps = _STEPS if self.high / self.low > 30 else _FINE_STEPS
-            values = [step * 10.0**one for one in exponents for step in steps]
-        else:
-            rough = (self.high - self.low) / 6
-            power = 10.0 ** floor(log10(rough))
-            step = power * next(one for one in (1, 2, 5, 10) if one * power >= rough)
-            values = [step * one for one in range(ceil(self.low / step), ceil(self.high / step))]
-        for value in values:
-            if self.low <= value <= self.high:
-                yield self.at(value), f"{value:,.10g}"
-
-
 def _chart(advice: Advice) -> dict[str, Any]:
     """Return the places of the chart of pod-minutes against the SLO's measure."""
     roles: dict[str, str] = {}
     drawn: dict[str, Candidate] = {one.name: one for one in advice.front}
     for title, one in named(advice):
-        if roles.get(one.name) != "pick":  # the present policy may be the runner-up
+        if roles.get(one.name) != "pick":  # the present policy may be the pick
             roles[one.name] = title
         drawn[one.name] = one
     known = [
@@ -162,8 +120,8 @@ def _chart(advice: Advice) -> dict[str, Any]:
         if one.pod_minutes is not None and one.worst_value is not None
     ]
     limit = advice.slo.limit
-    x = _Axis.of([cost for cost, _, _ in known], _LEFT, _WIDTH - _RIGHT)
-    y = _Axis.of([limit, *(value for _, value, _ in known)], _HEIGHT - _BOTTOM, _TOP)
+    x = Axis.of([cost for cost, _, _ in known], _LEFT, _WIDTH - _RIGHT)
+    y = Axis.of([limit, *(value for _, value, _ in known)], _HEIGHT - _BOTTOM, _TOP)
     points = []
     for cost, value, one in sorted(known, key=lambda row: row[2].name in roles):
         role = roles.get(one.name, "knee" if one.name == advice.knee else "")
@@ -226,3 +184,28 @@ def _labels(points: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             break
         taken.append((begin, begin + width, at, half))
         yield {**one, "label_x": near, "label_y": at, "anchor": anchor, "far": step != 0}
+
+
+def render_advices(root: Path, *, prefix: str) -> str:
+    """Return the page of every advice in a runs folder, the newest first.
+
+    One that cannot be read has no row: another version wrote it.
+    """
+    rows = list[dict[str, Any]]()
+    for path in (root / ADVICE_FOLDER).glob("*/advice.json"):
+        with suppress(NotReady):
+            advice = AdviceFolder(path.parent).read()
+            costs = [cost for one in advice.front if (cost := one.pod_minutes) is not None]
+            rows.append(
+                {
+                    "name": path.parent.name,
+                    "made_at": path.stat().st_mtime_ns,
+                    "advice": advice,
+                    "headline": headline(advice),
+                    "proof": proof_text(advice),
+                    "cheapest": min(costs, default=None),
+                    "dearest": max(costs, default=None),
+                }
+            )
+    rows.sort(key=lambda row: -row["made_at"])
+    return render_bench_page("advices", title="Advice", here="advice", prefix=prefix, rows=rows)

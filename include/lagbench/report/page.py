@@ -24,6 +24,7 @@ from lagbench.catalog.catalog_files import from_home, is_path, list_policies
 from lagbench.core.compare.earlier_runs import differences
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import NANOSECONDS
+from lagbench.core.measures.rebalance_episodes import SCALE_STEPS
 from lagbench.core.policy.policy import Policy, check_fit
 from lagbench.core.simulation.model_error import error_text
 from lagbench.core.simulation.prediction import (
@@ -41,6 +42,7 @@ from lagbench.printed_commands import runnable
 from lagbench.project import HOME
 from lagbench.report.next_steps import MOST_CHEAPER, NextStep, cheaper_policies, next_steps
 from lagbench.report.series import RunSeries, data_block, read_series
+from lagbench.report.step_strip import step_strip
 from lagbench.report.time_lag_histogram import histogram, seconds_text
 from lagbench.report.words import explained
 from lagbench.results.gate import read_record
@@ -116,6 +118,7 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         gate_class=GATE_CLASSES,
         slos=sorted(shown, key=lambda slo: STATUSES.index(slo.status)),
         tiles=tiles(measures, verdict),
+        step_strip=step_strip(measures, verdict),
         sentences=in_words(verdict, measures),
         earlier=earlier,
         differences=list(differences(earlier, measures)) if earlier else [],
@@ -307,7 +310,9 @@ def styles() -> str:
     return "\n".join([library, *(asset(f"styles/{name}.css").strip() for name in STYLES)])
 
 
-def content_security_policy(scripts: Iterable[str], styles: Iterable[str]) -> str:
+def content_security_policy(
+    scripts: Iterable[str], styles: Iterable[str], *, form_action: str = "'none'"
+) -> str:
     """Return the policy of a page that may run and show nothing but these inline texts.
 
     A text is what stands between ``<script>`` and ``</script>``, to the byte.
@@ -319,7 +324,7 @@ def content_security_policy(scripts: Iterable[str], styles: Iterable[str]) -> st
             f"style-src {' '.join(map(_source, styles))}",
             "img-src data: blob:",
             "base-uri 'none'",
-            "form-action 'none'",
+            f"form-action {form_action}",
         ]
     )
 
@@ -381,7 +386,7 @@ def _dip(measures: Measures) -> str:
     steps = [
         (step.dip_percent, step.window_seconds)
         for step in found.episodes
-        if step.trigger in ("scale_up", "scale_down") and step.dip_percent is not None
+        if step.trigger in SCALE_STEPS and step.dip_percent is not None
     ]
     window = max(steps, key=lambda step: step[0])[1] if steps else None
     deepest = "deepest" if window is None else f"deepest, in a {window:g} s window"

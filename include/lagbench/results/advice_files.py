@@ -17,7 +17,7 @@ from lagbench.adapters.runs.run_folder import FolderFile, RunFolder, runs_root
 from lagbench.core.advice.model import Advice, Candidate, ScenarioResult
 from lagbench.core.advice.proof import ROLES
 from lagbench.core.keda.object.scaled_object_rules import HPA_CONFIG
-from lagbench.errors import WrongInput
+from lagbench.errors import NotReady, WrongInput
 
 ADVICE_FOLDER = "_advice"
 """In the runs folder; no run id begins with an underscore."""
@@ -62,6 +62,14 @@ class AdviceFolder:
         :raises NotReady: the folder has none that can be read.
         """
         return RunFolder(self.path).read_model(self.advice, Advice)
+
+    def kept(self, question: str) -> Advice | None:
+        """Return the advice if it answers that question with a policy, so that no search is due."""
+        try:
+            found = self.read() if self.advice.exists() else None
+        except NotReady:
+            return None
+        return found if found and found.pick and found.question == question else None
 
     def write(self, advice: Advice, *, present: bytes | None, command: str) -> None:
         """Write all files but the page; those that the advice no longer has are removed.
@@ -109,30 +117,9 @@ def ordered_like(new: Any, old: Any) -> Any:
     return new
 
 
-class _AsUsersWrite(yaml.SafeDumper):
-    """YAML as people write it: list items indented, texts that need quotes in double ones."""
-
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002
-        super().increase_indent(flow, indentless=False)
-
-
-def _quoted(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    try:
-        is_plain = isinstance(yaml.safe_load(text), str)
-    except yaml.YAMLError:  # such as a cron schedule
-        is_plain = False
-    style = None if is_plain or "\n" in text else '"'
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
-
-
-_AsUsersWrite.add_representer(str, _quoted)
-
-
 def written(manifest: Mapping[str, Any]) -> str:
     """Return an object as YAML."""
-    return yaml.dump(
-        manifest, Dumper=_AsUsersWrite, sort_keys=False, allow_unicode=True, width=1_000
-    )
+    return yaml.safe_dump(dict(manifest), sort_keys=False, allow_unicode=True, width=1_000)
 
 
 def headline(advice: Advice) -> str:
@@ -187,10 +174,12 @@ def short_field(field: str) -> str:
     return field.replace(f"{HPA_CONFIG}.", "…")
 
 
-def again(command: str, *more: str) -> str:
-    """Return the command that has asked, with further options."""
-    given = [one for one in shlex.split(command) if one not in more]
-    return shlex.join([*given, *more])
+def prove_command(command: str, folder: AdviceFolder) -> str:
+    """Return the command that rehearses the advice of a folder; it does not search again."""
+    given = [one for one in shlex.split(command) if one != "--prove"]
+    if "--folder" not in given:
+        given += ["--folder", str(folder.path)]
+    return shlex.join([*given, "--prove"])
 
 
 def summary(advice: Advice, command: str) -> str:

@@ -115,12 +115,16 @@ CELL_FIELD = "cell"
 
 
 class Baseline(MeasureModel):
-    """The record of a cell's baseline: its run, its start and the reason."""
+    """The record of a cell's baseline: its run, its start and the reason.
+
+    ``accepted_by``: the user of Airflow; None: the gate, or the command line.
+    """
 
     run_id: str
     cell: str
     pinned_at: int
     reason: Literal["first pass", "accepted"]
+    accepted_by: str | None = None
 
 
 def cell_of(folder: RunFolder) -> str | None:
@@ -140,10 +144,17 @@ def cell_of(folder: RunFolder) -> str | None:
 
 
 def pin_baseline(
-    folder: RunFolder, *, cell: str, reason: Literal["first pass", "accepted"], now: int
+    folder: RunFolder,
+    *,
+    cell: str,
+    reason: Literal["first pass", "accepted"],
+    now: int,
+    by: str | None = None,
 ) -> Baseline:
     """Make the run the baseline of its cell from ``now`` (unix nanoseconds) on."""
-    baseline = Baseline(run_id=folder.run_id, cell=cell, pinned_at=now, reason=reason)
+    baseline = Baseline(
+        run_id=folder.run_id, cell=cell, pinned_at=now, reason=reason, accepted_by=by
+    )
     folder.write_json(BASELINE_FILE, baseline.model_dump(mode="json"))
     return baseline
 

@@ -21,7 +21,8 @@ from lagbench.core.compare.experiment import (
     RunRecord,
     draw_schedule,
 )
-from lagbench.core.compare.experiment_page import as_figure, as_markdown
+from lagbench.core.compare.experiment_figure import as_figure
+from lagbench.core.compare.experiment_page import as_markdown
 from lagbench.core.compare.experiment_result import (
     ExperimentResult,
     judge_experiment,

@@ -73,8 +73,12 @@ def judge_night(folder: RunFolder, *, now: int, root: Path | None = None) -> Gat
     return record
 
 
-def accept(folder: RunFolder, *, now: int) -> tuple[Baseline, Baseline | None]:
+def accept(
+    folder: RunFolder, *, now: int, by: str | None = None
+) -> tuple[Baseline, Baseline | None]:
     """Make a rehearsal the baseline of its cell; return it and the previous one, or None.
+
+    :param by: the user who accepts it; None: the command line.
 
     :raises WrongInput: the run is not a rehearsal that the gate has seen, or did not pass.
     """
@@ -86,7 +90,7 @@ def accept(folder: RunFolder, *, now: int) -> tuple[Baseline, Baseline | None]:
     if cell is None or allowed:
         raise WrongInput(where="baseline", field="run", value=folder.run_id, allowed=allowed)
     before = pinned_baselines(folder.path.parent).get(cell)
-    return pin_baseline(folder, cell=cell, reason="accepted", now=now), before
+    return pin_baseline(folder, cell=cell, reason="accepted", now=now, by=by), before
 
 
 def read_record(folder: RunFolder) -> GateRecord | None:

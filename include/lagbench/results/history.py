@@ -18,7 +18,13 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from lagbench.adapters.runs.run_folder import RunFolder, list_runs
-from lagbench.core.compare.cell_history import PREDICTED_PREFIX, HistoryRow, by_cell, cell_history
+from lagbench.core.compare.cell_history import (
+    LIMIT_PREFIX,
+    PREDICTED_PREFIX,
+    HistoryRow,
+    by_cell,
+    cell_history,
+)
 from lagbench.core.compare.cell_identity import flat_manifest
 from lagbench.core.compare.earlier_runs import EarlierRuns, earlier_of
 from lagbench.core.compare.noise_floor import closest_floor
@@ -68,10 +74,12 @@ def history_row(folder: RunFolder) -> HistoryRow | None:
     manifest, verdict = folder.read_json(folder.manifest), folder.read_json(folder.verdict)
     rest = {name: manifest[name] for name in manifest if name == CELL_FIELD or name not in _COLUMNS}
     has_measured = warnings = None
+    measures = _measures(folder) | _predicted(folder)
     with suppress(ValidationError):
         judged = Verdict.model_validate(verdict)
         has_measured, warnings = judged.is_result(), len(judged.warnings)
-    measures = _measures(folder) | _predicted(folder)
+        limits = {slo.name: slo.limit for slo in judged.slos if slo.limit is not None}
+        measures |= {f"{LIMIT_PREFIX}{name}": limit for name, limit in limits.items()}
     if folder.second is not None:  # its measures have its name in front
         of_second = _measures(folder.second)
         measures |= {f"{SECOND_GROUP_PREFIX}{name}": value for name, value in of_second.items()}

@@ -1,168 +1,135 @@
-"""Put a scaling policy into force."""
+"""Put a scaling policy into force in any Dag, and take it back."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+import inspect
+from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-import yaml
+from airflow.sdk import BaseOperator
 
-from lagbench import project
-from lagbench.adapters.kube.cluster_check import base_manifest
-from lagbench.adapters.kube.workloads import policy_diff, put_policy, refuse_foreign_policy
-from lagbench.adapters.runs.run_manifest import add_versions
-from lagbench.catalog.catalog import LEFT_OUT
-from lagbench.core.cluster.manifests import lag_scaler_for_run, prometheus_for_run
-from lagbench.core.cluster.policy_manifest import (
-    SCALED_OBJECT,
-    asks_lag_scaler,
-    asks_prometheus,
-    iggy_addresses,
-    policy_for_run,
-)
-from lagbench.core.cluster.spark_connection import SparkPlace
-from lagbench.core.hpa.controller_flags import version_of
-from lagbench.core.keda.loop.keda_hpa import KEDA_VERSION, VERSION_LABEL, is_handed_over
-from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.policy.stream_windows import aligned_start_ns
-from lagbench.embedded import bench
-from lagbench.embedded.jars import BROKER
-from lagbench.embedded.java import find_java
-from lagbench.errors import NotReady
-from lagbench_airflow.operators.start_companions import CellOperator, Place, pods_of
-from lagbench_airflow.task_life import CellRun
+from lagbench.adapters.kube.workloads import policy_in_force, put_policy
+from lagbench.core.cluster.policy_manifest import policy_in_place_of
+from lagbench.core.object_meta import without_export
+from lagbench.core.policy.policy import Policy
+from lagbench.core.scenario.run_names import RUN_ID_ANNOTATION
+from lagbench.errors import NotReady, WrongInput
+from lagbench_airflow.hooks import kube as hook
+from lagbench_airflow.task_life import wrong_input_is_final
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-START_LEAD_SECONDS = 30.0
-"""From placing cron windows to the stream: a policy is taken up, and the producer starts."""
+    from lagbench.adapters.kube.kube import Kube, Manifest
 
-CLUSTER_START_LEAD_SECONDS = 60.0
-"""The same on a cluster, where KEDA and the pods of player and producer take longer."""
-
-RECORDER_METRICS_ANNOTATION = "lagbench.io/port-metrics"
+BEFORE = "before"
+"""XCom of the task, written before its change: the policy that it replaces, null for none."""
 
 
-class ApplyScalingPolicyOperator(CellOperator):
-    """Make the run's policy the one that drives the consumers.
+class ApplyScalingPolicyOperator(BaseOperator):
+    """Put a policy into force, or take back what an earlier task has put into force.
 
-    After success: the object matches the policy (server-side apply: nothing of an earlier policy
-    is left in it), no policy of the other kind exists, the lag scaler and on the embedded bench
-    Prometheus are Ready if a trigger uses them, and the autoscaler has taken up the policy. On
-    failure the policy may be in force; the teardown deletes it. An object with the policy's name
-    that no run has created stays unchanged, and nothing is applied. A retry is safe.
+    After success: the object matches the policy (server-side apply; no field of the one before is
+    left), and with ``wait`` the autoscaler has taken it up. The result and the log have the
+    difference. How it scales is the policy's; what it scales, and the Kafka, topic and group that
+    it reads, stay those of the object that was there. On failure the policy may be in force: take
+    it back in a teardown. A retry is safe: it still knows what was there before the first try.
+
+    A policy that was there and cannot be read is not replaced, because it could not be taken back.
+
+    :param policy: a file, or a name of the catalog (templated, as all but ``wait``).
+    :param undo: id of a task of this operator, instead of ``policy``: its change is taken back,
+        and an object that it has created is deleted.
+    :param scaled_object: name of the ScaledObject or HPA in the cluster.
+    :param wait: return when the autoscaler has taken the policy up, after 120 s fail.
+    :param namespace: None: the namespace of the connection.
     """
 
-    def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
-        """Swap the policy and wait for the autoscaler."""
-        manifests = [policy.manifest for policy in (cell.policy, *cell.swapped.values())]
-        with self.opened(cell) as place:
-            is_embedded = place.is_embedded
-            refuse_foreign_policy(place.kube, cell.names.policy_object)
-            if any(map(asks_lag_scaler, manifests)):  # without an answer KEDA creates no HPA
-                addresses = {item for one in manifests for item in iggy_addresses(one)}
-                place.apply_companions("lag-scaler", only_on_cluster=False)
-                base = base_manifest("lag-scaler", "Deployment")
-                place.start(lag_scaler_for_run(base, place.target, iggy_addresses=addresses))
-            if is_embedded and any(map(asks_prometheus, manifests)):
-                _start_prometheus(place)
-            # What a policy needs is there by now: cron windows are placed from this instant on.
-            starts_at_ns = _planned_start(cell, is_embedded=is_embedded)
-            manifest = policy_for_run(
-                cell.policy.manifest,
-                place.target,
-                is_embedded=is_embedded,
-                starts_at_ns=starts_at_ns,
+    template_fields: Sequence[str] = (
+        *("policy", "scaled_object", "undo", "namespace", "kubernetes_conn_id"),
+    )
+
+    def __init__(
+        self,
+        *,
+        scaled_object: str,
+        policy: str | None = None,
+        undo: str | None = None,
+        wait: bool = True,
+        namespace: str | None = None,
+        kubernetes_conn_id: str = hook.DEFAULT_CONNECTION,
+        **kwargs: Any,
+    ) -> None:
+        """Check the arguments; nothing is read before the task runs."""
+        super().__init__(**{"doc_md": inspect.getdoc(type(self)), **kwargs})
+        self.policy, self.undo, self.scaled_object = policy, undo, scaled_object
+        self.wait, self.namespace, self.kubernetes_conn_id = wait, namespace, kubernetes_conn_id
+        if (policy is None) is (undo is None):
+            raise WrongInput(
+                where=f"task {self.task_id}",
+                field="policy",
+                value=policy,
+                allowed="a policy, or instead of it undo",
             )
-            put = put_policy(place.kube, manifest, cell.policy.limits)
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Swap the policy, or take the swap back."""
+        conn_id, patience = self.kubernetes_conn_id, hook.PATIENCE_SECONDS
+        with (
+            wrong_input_is_final(),
+            closing(hook.open_kube(conn_id, patience_seconds=patience)) as opened,
+        ):
+            kube = opened if self.namespace is None else opened.elsewhere(self.namespace)
+            wanted = self._wanted(kube, context)
+            if wanted is None:
+                live = policy_in_force(kube, self.scaled_object)
+                kind = None if live is None else live["kind"]
+                is_deleted = live is not None and kube.delete(live["kind"], self.scaled_object)
+                self.log.info("deleted %s/%s: %s", kind, self.scaled_object, is_deleted)
+                return {"kind": None, "name": self.scaled_object, "diff": None}
+            put = put_policy(kube, dict(wanted.manifest), wanted.limits, waits=self.wait)
         self.log.info("policy in force, old -> new:\n%s", put.difference or "(no change)")
-        lines = cell.folder.read_text(cell.folder.policy).splitlines(keepends=True)
-        word = "".join(line for line in lines if line.startswith(LEFT_OUT))
-        text = yaml.safe_dump(manifest, sort_keys=False)
-        cell.folder.write_text(cell.folder.policy, word + text)
-        of_run = policy_diff(cell.policy.manifest, manifest, ("your file", "in this run"))
-        cell.folder.write_text("policy.diff", f"{word}{of_run}\n{put.difference}")
-        hpa = dict(put.hpa)
-        add_versions(cell.folder, autoscaler_version(manifest, hpa, is_embedded=is_embedded))
-        del hpa["metadata"]
-        cell.folder.write_json("hpa.json", hpa)
         return {
-            "kind": manifest["kind"],
+            "kind": wanted.manifest["kind"],
+            "name": self.scaled_object,
             "generation": put.generation,
-            "hpa": hpa["name"],
+            "hpa": put.hpa.get("name"),
             "diff": put.difference,
         }
 
+    def _wanted(self, kube: Kube, context: Context) -> Policy | None:
+        """Return the policy to put in force, None: none is; note the one that is in force now."""
+        from lagbench.catalog.catalog import load_policy
 
-def _planned_start(cell: CellRun, *, is_embedded: bool) -> int | None:
-    """Return the start of the stream that the cron windows of its policies need; None: no windows.
+        ti, name = context["ti"], self.scaled_object
+        by = f"{ti.dag_id}/{ti.run_id}/{ti.task_id}"
+        if self.undo is not None:
+            before = ti.xcom_pull(task_ids=self.undo, key=BEFORE)
+            if before is None:
+                raise NotReady(f"{self.undo} has not noted what was in force before it")
+            return _marked(before["policy"], by, where=f"{name} before {self.undo}")
+        policy = load_policy(str(self.policy))
+        live, store = policy_in_force(kube, name), context["task_state_store"]
+        if live is None or _mark(live) != by:
+            if live is not None:
+                Policy.read(live, where=f"{live['kind']}/{name} in the cluster")
+            store.set(BEFORE, {"policy": None if live is None else without_export(live)})
+        ti.xcom_push(key=BEFORE, value=store.get(BEFORE))
+        manifest = policy_in_place_of(policy.manifest, live, name)
+        return _marked(manifest, by, where=policy.where)
 
-    It is noted in the manifest when the first group's policy is placed, and the second group's is
-    placed at the same; a retry keeps it while it can still be met.
-    """
-    noted: int | None = cell.noted("stream_planned_at")
-    if cell.names.is_second:
-        return noted
-    windows = tuple(window for group in cell.groups for window in group.policy.windows)
-    if not windows:
+
+def _mark(manifest: Manifest) -> str | None:
+    mark: str | None = (manifest["metadata"].get("annotations") or {}).get(RUN_ID_ANNOTATION)
+    return mark
+
+
+def _marked(manifest: Manifest | None, by: str, *, where: str) -> Policy | None:
+    """Return the policy with the task's mark, by which the autoscaler is seen to take it up."""
+    if manifest is None:
         return None
-    lead = START_LEAD_SECONDS if is_embedded else CLUSTER_START_LEAD_SECONDS
-    earliest_ns = time.time_ns() + round(lead * len(cell.groups) * NANOSECONDS)
-    if noted is not None and noted >= earliest_ns:
-        return noted
-    planned = aligned_start_ns(windows, earliest_ns)
-    cell.update_manifest(stream_planned_at=planned)
-    return planned
-
-
-def _start_prometheus(place: Place) -> None:
-    """Run Prometheus on the recorder's metrics; localkube notes the port of each pod's ports."""
-    names = place.target.names
-    recorders = pods_of(place.kube, names.run_id, names.recorder)
-    if not recorders:
-        raise NotReady("the recorder has no pod: Prometheus would have nothing to scrape")
-    address = (recorders[0].get("status") or {})["podIP"]
-    port = recorders[0]["metadata"]["annotations"][RECORDER_METRICS_ANNOTATION]
-    place.apply_companions("prometheus", only_on_cluster=False)
-    base = base_manifest("prometheus", "Deployment")
-    place.start(prometheus_for_run(base, place.target, scraped_address=f"{address}:{port}"))
-
-
-UNKNOWN = "unknown"
-"""Another environment than each version that was read."""
-
-
-def started_versions(place: SparkPlace) -> dict[str, str]:
-    """Return the versions of the broker and of the Java that Spark's driver runs in.
-
-    An unknown version is left out: a foreign Kafka reports none to clients, and a driver in a pod
-    has its image's Java.
-    """
-    versions = {}
-    state = bench.running(project.state_dir())
-    if state is not None and state.kafka == "embedded":
-        versions["kafka-broker"] = BROKER.version
-    if place is not SparkPlace.KUBERNETES:
-        versions["java"] = find_java().version
-    return versions
-
-
-def autoscaler_version(
-    policy: Mapping[str, Any], hpa: Mapping[str, Any], *, is_embedded: bool
-) -> dict[str, str]:
-    """Return the version of the KEDA that drives ``policy``, or those of our autoscaler's rules.
-
-    ``hpa``: the live HPA, on which KEDA writes its version; ``unknown`` if it is not there. On a
-    cluster empty for a policy that is an HPA: Kubernetes alone scales then, and the manifest has
-    its version.
-    """
-    is_hpa = policy["kind"] != SCALED_OBJECT
-    if is_embedded or (not is_hpa and is_handed_over(policy)):
-        keda = {} if is_hpa else {"keda-rules": KEDA_VERSION}
-        return {**keda, "kubernetes-rules": version_of(policy)}
-    if is_hpa:
-        return {}
-    version = ((hpa.get("metadata") or {}).get("labels") or {}).get(VERSION_LABEL)
-    return {"keda": UNKNOWN if version is None else str(version)}
+    metadata = manifest["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), RUN_ID_ANNOTATION: by}
+    marked = {**manifest, "metadata": {**metadata, "annotations": annotations}}
+    return Policy.read(marked, where=where)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from abc import abstractmethod
@@ -120,7 +121,7 @@ class Place:
 class CellOperator(BaseOperator):
     """A task that acts on one run.
 
-    :param run_folder: folder that ``plan_cell`` created (templated).
+    :param run_folder: folder that ``plan_cell`` created, or its run id (templated).
     """
 
     template_fields: Sequence[str] = ("run_folder",)
@@ -138,7 +139,7 @@ class CellOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         """Keep the arguments; nothing is read before the task runs."""
-        super().__init__(**kwargs)
+        super().__init__(**{"doc_md": inspect.getdoc(type(self)), **kwargs})
         self.run_folder, self.kafka_conn_id = run_folder, kafka_conn_id
         self.kubernetes_conn_id = kubernetes_conn_id
 

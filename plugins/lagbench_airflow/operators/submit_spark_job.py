@@ -1,21 +1,24 @@
-"""Account for a run: submit ``spark_jobs/pipeline.py`` with the Spark provider's operator."""
+"""Account for a run: submit ``spark_jobs/pipeline.py`` through the Spark provider's hook."""
 
 from __future__ import annotations
 
 import contextlib
-import inspect
 import json
+import logging
 import os
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from lagbench.adapters.kube.kube import Kube
 from lagbench.core.cluster.spark_connection import (
     Here,
     SparkPlace,
@@ -28,31 +31,37 @@ from lagbench.errors import NotReady, WrongInput
 from lagbench.orchestrator.airflow_environment import is_dag_process
 from lagbench.shared_with_spark.message_classes import CLASSES, DUPLICATED, LOST
 from lagbench.shared_with_spark.spark_job import PROGRESS_FILE, STEPS, each_second
+from lagbench_airflow.hooks.kube import open_kube
 from lagbench_airflow.operators.start_companions import CellOperator
 from lagbench_airflow.task_life import CellRun, record_progress, wrong_input_is_final
 from lagbench_airflow.triggers.condition import values_text
 from pod_program.kafka_config import CONFIG_VARIABLE
 
 if TYPE_CHECKING:
-    from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
     from airflow.sdk import Context
 
     from lagbench.adapters.runs.run_folder import RunFolder
     from lagbench.adapters.runs.topic_copies import Staging
     from lagbench_airflow.hooks.spark import SparkTarget
 
+log = logging.getLogger(__name__)
+
 JOB = "pipeline"
+DRIVER_POD = "spark.kubernetes.driver.pod.name"
+_GOING_ON = ("Pending", "Running")
 WRITTEN_TABLES = ("telemetry", "events", "processed", "bad_messages", "timeline")
 
 
 class SubmitSparkJobOperator(CellOperator):
-    """Run ``spark_jobs/pipeline.py`` on the run, through ``SparkSubmitOperator``.
+    """Run ``spark_jobs/pipeline.py`` on the run, through ``SparkSubmitHook``.
 
-    After success: the job's tables are in the run folder. A retry overwrites them and is safe.
+    After success: the job's tables are in the run folder. A retry overwrites them and is safe. On
+    Kubernetes, where the driver outlives this task, a retry waits for a driver that still runs.
     The connection sets where Spark runs and how it reaches jars, code and run: docs/spark.md.
 
-    It is a wrapper, because importing the provider's operator takes 3 s here (it imports both
-    Kubernetes clients). Every task of a Dag parses the file in its own process and would pay that.
+    It does not inherit the provider's operator, whose import takes 3 s here (it imports both
+    Kubernetes clients): every task of a Dag parses the file in its own process and would pay that.
 
     :param spark_conn_id: connection to Spark; ``local[2]`` in the embedded bench.
     :param driver_memory: heap of the driver, which in local mode is all of Spark.
@@ -91,13 +100,13 @@ class SubmitSparkJobOperator(CellOperator):
 
         if not is_dag_process():  # a task that ends with its process could not keep it
             return
-        cell = CellRun.open(context["ti"].xcom_pull(task_ids="plan_cell")["run_folder"])
+        cell = CellRun.open(context["ti"].xcom_pull(task_ids="plan_cell")["run_id"])
         target = SparkTarget.read(self.spark_conn_id)
         if target.place is SparkPlace.LOCAL and staging_of(target, cell.folder) is None:
-            self._job_of(cell, target).begin(context)
+            self._job_of(cell, target).begin()
 
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:
-        """Put the run in place, execute the provider's operator, and fetch the run.
+        """Put the run in place, submit the job, and fetch the run.
 
         Executors that do not share the driver's disk write elsewhere, and Spark still reports
         success: tables that are missing then are a failure.
@@ -110,11 +119,12 @@ class SubmitSparkJobOperator(CellOperator):
         if staging is not None:
             staging.put(folder)
         self._job = PipelineJob.begun.pop(folder.path, None) or self._job_of(cell, target)
+        self._job.try_number = getattr(context.get("ti"), "try_number", 1)
         self.log.info(
             "accounting for %s messages of %s", f"{_messages(folder):,}", folder.reference
         )
         with shown_progress(folder, self.task_id, self.log.info):
-            self._job.finish(context)
+            self._job.finish()
         if staging is not None:
             staging.fetch(folder)
         missing = [n for n in WRITTEN_TABLES if not any(folder.table(n).glob("part-*.parquet"))]
@@ -134,8 +144,8 @@ class SubmitSparkJobOperator(CellOperator):
 
     def on_kill(self) -> None:
         """Stop the job with the task."""
-        if self._job is not None and self._job.submit is not None:
-            self._job.submit.on_kill()
+        if self._job is not None and self._job.hook is not None:
+            self._job.hook.on_kill()
 
     def _job_of(self, cell: CellRun, target: SparkTarget) -> PipelineJob:
         return PipelineJob(
@@ -186,14 +196,15 @@ class PipelineJob:
     spark_conn_id: str
     bootstrap_servers: str
     driver_memory: str
+    try_number: int = 1
     run_folder: str = ""
     """Where Spark sees the run folder; known once it is submitted."""
-    submit: SparkSubmitOperator | None = None
+    hook: SparkSubmitHook | None = None
     begun: ClassVar[dict[Path, PipelineJob]] = {}
     """Jobs that wait for their fence, by run folder."""
     _end: Future[None] | None = None
 
-    def begin(self, context: Context) -> None:
+    def begin(self) -> None:
         """Submit it now in a thread; it waits for the run's fence."""
         end: Future[None] = Future()
         self._end = end
@@ -201,7 +212,7 @@ class PipelineJob:
 
         def run() -> None:
             try:
-                self._run(context, is_held=True)
+                self._run(is_held=True)
             except BaseException as error:
                 end.set_exception(error)
             else:
@@ -209,29 +220,29 @@ class PipelineJob:
 
         threading.Thread(target=run, name=JOB, daemon=True).start()
 
-    def finish(self, context: Context) -> None:
+    def finish(self) -> None:
         """Wait for its end; submit it if it was not begun."""
         if self._end is None:
-            self._run(context, is_held=False)
+            self._run(is_held=False)
         else:
             self._end.result()
 
-    def _run(self, context: Context, *, is_held: bool) -> None:
-        from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+    def _run(self, *, is_held: bool) -> None:
+        from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-        from lagbench.embedded.spark_packages import spark_environment
-
-        is_local = self.target.place is SparkPlace.LOCAL
         with (
             tempfile.TemporaryDirectory(prefix="lagbench-spark-") as scratch,
             self._jvm_options(is_held=is_held) as options,
         ):
             submission = self._composed(Path(scratch))
             self.run_folder = submission.run_folder
-            self.submit = SparkSubmitOperator(
-                task_id=JOB,
+            if self.target.place is SparkPlace.KUBERNETES:
+                namespace = submission.conf["spark.kubernetes.namespace"]
+                if self._has_resumed(namespace):
+                    return
+                submission.conf[DRIVER_POD] = self._driver_pod(self.try_number)
+            self.hook = SparkSubmitHook(
                 conn_id=self.spark_conn_id,
-                application=submission.application,
                 application_args=self._arguments(is_held=is_held),
                 jars=",".join(submission.jars) or None,
                 py_files=",".join(submission.py_files) or None,
@@ -239,13 +250,51 @@ class PipelineJob:
                 conf={"spark.driver.extraJavaOptions": options, **submission.conf},
                 deploy_mode=submission.deploy_mode,
                 name=f"lagbench-{JOB}",
-                # Elsewhere the provider passes them to the driver's pod, or refuses them.
-                env_vars=spark_environment() if is_local else None,
             )
-            config = self.target.settings.kubeconfig
-            with contextlib.nullcontext() if is_local else _variables_of_submission(config):
-                # Undecorated: the safeguard around it warns about direct calls of operators.
-                inspect.unwrap(SparkSubmitOperator.execute)(self.submit, context)
+            self.hook.submit(submission.application, env=self._environment())
+
+    def _driver_pod(self, try_number: int) -> str:
+        return f"{self.cell.names.own(JOB)}-{self.cell.names.run_id}-{try_number}"
+
+    def _has_resumed(self, namespace: str) -> bool:
+        """Wait for the driver of an earlier try, if one still runs; False: it left no result."""
+        config = self.target.settings.kubeconfig
+        seconds = time_limit_seconds(_messages(self.cell.folder))
+        names = [self._driver_pod(number) for number in range(1, self.try_number)]
+        if not names:
+            return False
+        with closing(Kube.from_kubeconfig(config) if config else open_kube()) as opened:
+            kube = opened.elsewhere(namespace)
+            for name in names:
+                try:
+                    if _has_ended(kube, name):
+                        continue
+                except NotReady as error:  # no right to read pods there
+                    log.warning("another driver is submitted: %s", error)
+                    return False
+                log.info("an earlier try's driver still runs: %s", name)
+                kube.wait_until(
+                    partial(_has_ended, name=name),
+                    timeout_seconds=seconds,
+                    what=f"the end of Pod/{name}",
+                )
+                if _pod_phase(kube, name) == "Succeeded":
+                    return True
+        return False
+
+    def _environment(self) -> dict[str, str]:
+        """Return the variables of spark-submit; of Spark elsewhere without those of this machine.
+
+        Executors could not reach a driver that advertises 127.0.0.1, nor find this Python.
+        """
+        from lagbench.embedded.spark_packages import spark_environment, submit_environment
+
+        if self.target.place is SparkPlace.LOCAL:
+            return {**os.environ, **spark_environment()}
+        config = self.target.settings.kubeconfig
+        own = ("SPARK_LOCAL_IP", "PYSPARK_PYTHON")
+        known = {name: value for name, value in os.environ.items() if name not in own}
+        return known | submit_environment() | ({} if config is None else {"KUBECONFIG": config})
 
     def _composed(self, scratch: Path) -> Submission:
         from lagbench.embedded.spark_packages import (
@@ -301,24 +350,14 @@ class PipelineJob:
         return [part for flag in flags.items() for part in flag]
 
 
-@contextlib.contextmanager
-def _variables_of_submission(kubeconfig: str | None) -> Iterator[None]:
-    """Set the submission's environment for the block, without that of a Spark in one process.
+def _pod_phase(kube: Kube, name: str) -> str | None:
+    """Return the phase of a pod, None: it is not there."""
+    phase: str | None = ((kube.get("Pod", name) or {}).get("status") or {}).get("phase")
+    return phase
 
-    Executors could not reach a driver that advertises 127.0.0.1, nor find this machine's Python.
-    """
-    from lagbench.embedded.spark_packages import submit_environment
 
-    before = dict(os.environ)
-    for name in ("SPARK_LOCAL_IP", "PYSPARK_PYTHON"):
-        os.environ.pop(name, None)
-    os.environ |= submit_environment() | ({} if kubeconfig is None else {"KUBECONFIG": kubeconfig})
-    try:
-        yield
-    finally:
-        for name in os.environ.keys() - before.keys():
-            del os.environ[name]
-        os.environ |= before
+def _has_ended(kube: Kube, name: str) -> bool:
+    return _pod_phase(kube, name) not in _GOING_ON
 
 
 @contextlib.contextmanager

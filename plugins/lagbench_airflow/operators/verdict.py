@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from airflow.sdk import Asset
+
 from lagbench.core.measures.checks import rebalance_count
 from lagbench.core.measures.measures import Measures
 from lagbench.core.verdict.verdict import balance_of
-from lagbench_airflow.links import ReportLink
+from lagbench_airflow.links import ReportLink, report_path
 from lagbench_airflow.operators.start_companions import CellOperator
 from lagbench_airflow.task_life import CellRun
 
@@ -65,11 +67,16 @@ class ReconcileCheckOperator(_CheckOperator):
         return balance_of(cell.folder.read_model(cell.folder.measures, Measures))
 
 
+VERDICTS = Asset(name="lagbench/verdicts", uri="lagbench://verdicts")
+"""An event of it is a verdict: run, scenario, policy, status, measures and link in its extra."""
+
+
 class VerdictOperator(CellOperator):
     """Judge the run, and write the results for people and gates.
 
     After success the run folder has verdict.json, junit.xml and report.html, all made from the
-    folder alone; the result is pass, fail or undetermined. It reads what the two checks before it
+    folder alone; the result is pass, fail or undetermined. With the outlet ``VERDICTS`` it is an
+    event of that asset, which other Dags may wait for. It reads what the two checks before it
     found: without the result of each of them a run does not pass. The task succeeds with every
     verdict: the task after it turns the verdict into the run's state. Safe to retry.
     """
@@ -78,7 +85,7 @@ class VerdictOperator(CellOperator):
     is_of_run = True
     operator_extra_links = (ReportLink(),)
 
-    def act(self, cell: CellRun, context: Context) -> dict[str, Any]:  # noqa: ARG002
+    def act(self, cell: CellRun, context: Context) -> dict[str, Any]:
         """Judge the measures (computed by the rebalance check), write JUnit and report."""
         from lagbench.report.outcome_files import write_junit
         from lagbench.report.page import write_report
@@ -91,11 +98,20 @@ class VerdictOperator(CellOperator):
             self.log.info("%-12s %s: %s (%s)", slo.status, slo.title, slo.reason, slo.limit_text)
         checks = {name: found["holds"] for name, found in read_checks(cell.folder).items()}
         self.log.info("verdict: %s; checks: %s; report: %s", verdict.status, checks, report)
+        link = report_path(cell.names.run_id)
+        if VERDICTS in self.outlets:
+            context["outlet_events"][VERDICTS].extra = {
+                "run_id": cell.names.run_id,
+                **{name: cell.noted(name) for name in ("scenario", "policy", "fidelity")},
+                "status": verdict.status,
+                "measures": {s.name: s.value for s in verdict.slos if s.value is not None},
+                "report": link,
+            }
         return {
             "run_id": cell.names.run_id,
             "status": verdict.status,
             "reasons": list(verdict.reasons),
             "slos": {slo.name: slo.status for slo in verdict.slos},
             "checks": checks,
-            "report": str(report),
+            "report": link,
         }

@@ -54,6 +54,18 @@ def airflow_run(dag_id: str, dag_run: str) -> AirflowRun | None:
         return None
 
 
+def started_by(dag_runs: Sequence[str]) -> dict[str, str]:
+    """Return who or what started each Dag run: a user, or the kind of start; {}: no answer."""
+    columns = (DagRun.run_id, DagRun.triggering_user_name, DagRun.run_type)
+    try:
+        with create_session() as session:
+            found = session.execute(select(*columns).where(DagRun.run_id.in_(dag_runs))).all()
+    except SQLAlchemyError as error:
+        log.warning("no answer from Airflow's database: %s", type(error).__name__)
+        return {}
+    return {run: user or str(kind).replace("_", " ") for run, user, kind in found}
+
+
 def _found(session: Session, dag_id: str, dag_run: str) -> AirflowRun | None:
     newest = select(DagRun).order_by(DagRun.id.desc()).limit(1)
     run = None

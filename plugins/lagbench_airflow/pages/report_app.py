@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from types import MappingProxyType
+from typing import Annotated, Any
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.core_api.security import requires_access_dag
@@ -31,6 +32,7 @@ from lagbench.adapters.runs.run_folder import SECOND_GROUP, runs_root
 from lagbench.core.live.run_state import EVENTS, state_of
 from lagbench.printed_commands import runnable
 from lagbench.programs.live.run_follower import PhaseLog, failures_of
+from lagbench.report.bench_page import render_bench_page
 from lagbench.report.page import scripts, styles
 from lagbench_airflow.links import public_prefix, report_path
 from lagbench_airflow.pages.airflow_runs import airflow_run
@@ -69,7 +71,7 @@ def report_app(*, is_open: bool = False) -> FastAPI:
         of other Dags have no report.
         """
         if dag_id not in DAGS_WITH_REPORT:
-            return _page("no_report.html.j2", "theme.js")
+            return note("This Dag has no report", _OF_WHICH_DAGS)
         run = airflow_run(dag_id, dag_run)
         # A run that was cleared has no folder yet: the one that is there is of an earlier try.
         folder = folder_of_page(dag_id, dag_run) if run is None or run.is_planned else None
@@ -80,10 +82,11 @@ def report_app(*, is_open: bool = False) -> FastAPI:
         phases = [] if folder is None else PhaseLog(folder.phases).news()
         if run is not None and run.has_ended:
             failed = {phase.name: phase.detail for phase in failures_of(phases)}
-            return _page("ended.html.j2", "theme.js", problems={**run.problems, **failed})
-        # The page looks again by itself.
+            problems = {f"{name} failed": text for name, text in {**run.problems, **failed}.items()}
+            return note("The run has ended without a report", _NO_TASK, problems, _LOGS)
         state = state_of(phases[-1].name) if phases else "waiting for its task plan_cell"
-        return _page("waiting.html.j2", "theme.js", state=state)
+        told = f"Now: {state}. This page looks again every three seconds."
+        return note("The run has not begun", told, looks_again=True)
 
     @app.get("/live/{run_id}/events")
     def events(run_id: RunId, offset: Offset = 0, last_event: LastEvent = None) -> Response:
@@ -115,6 +118,21 @@ def report_app(*, is_open: bool = False) -> FastAPI:
     return app
 
 
+PAGE_HEADERS = {
+    "Content-Security-Policy": "frame-ancestors 'self'",  # the rest stands in the page
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_OF_WHICH_DAGS = (
+    "A report is of a Dag run of scenario_run. A night of daily_spike_rehearsal shows that of its "
+    "rehearsal, the tab of an experiment's Dag its result."
+)
+_NO_TASK = "No task failed: the Dag run was marked by hand, or reached its time limit."
+_LOGS = (
+    "Each task's log is on its page in the tab Task Instances. A new run begins with Trigger; the "
+    "tab Details has the conf of this one."
+)
 _ASSETS = Path(__file__).resolve().parent / "assets"
 
 _LIVE_SCRIPTS = ("course.js", "view.js", "curves.js", "stream.js")
@@ -127,24 +145,28 @@ def live_page(run_id: str) -> HTMLResponse:
     # JSON that no text can end: a ``<`` is written as its number.
     facts = {"run": run_id, **paths, "events_of_phases": EVENTS}
     settings = json.dumps(facts).replace("<", "\\u003c")
-    return _page("live.html.j2", *_LIVE_SCRIPTS, run_id=run_id, settings=settings)
+    texts = {"charts": scripts(), "script": "\n".join(map(_text, _LIVE_SCRIPTS))}
+    looks = {"chart_styles": styles(), "style": _text("live.css")}
+    templates = Environment(loader=FileSystemLoader(_ASSETS), autoescape=True)
+    page = templates.get_template("live.html.j2")
+    html = page.render(run_id=run_id, settings=settings, **texts, **looks)
+    return HTMLResponse(html, headers=dict(of_page(texts.values(), looks.values())))
 
 
-def _page(template: str, *own_scripts: str, **content: object) -> HTMLResponse:
-    charts, chart_styles = scripts(), styles()
-    script = "\n".join(_text(name) for name in own_scripts)
-    style = _text("live.css")
-    html = (
-        _templates()
-        .get_template(template)
-        .render(charts=charts, script=script, chart_styles=chart_styles, style=style, **content)
-    )
-    return HTMLResponse(html, headers=dict(of_page([charts, script], [chart_styles, style])))
-
-
-@cache
-def _templates() -> Environment:
-    return Environment(loader=FileSystemLoader(_ASSETS), autoescape=True)
+def note(
+    title: str,
+    text: str = "",
+    problems: Mapping[str, str] = MappingProxyType({}),
+    hint: str = "",
+    *,
+    looks_again: bool = False,
+    status: int = 200,
+) -> HTMLResponse:
+    """Return a page that says something, or the problems by their headings."""
+    told: dict[str, Any] = {"text": text, "problems": problems, "hint": hint}
+    told["looks_again"] = looks_again
+    html = render_bench_page("note", title=title, prefix=public_prefix(), **told)
+    return HTMLResponse(html, status_code=status, headers=PAGE_HEADERS)
 
 
 @cache

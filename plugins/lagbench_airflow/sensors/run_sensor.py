@@ -48,6 +48,7 @@ class Wait:
     nothing is waited for (``is_phase``), no phase is recorded: the state before it continues.
     """
 
+    doc: str
     condition: Callable[[RunSensor, CellRun], Condition]
     most_seconds: Callable[[CellRun], float]
     hold_seconds: Callable[[CellRun], float] = lambda _: 0.0
@@ -61,7 +62,7 @@ class RunSensor(ConditionSensor):
 
     How long it waits is the scenario's, not ``timeout``. Leaves nothing behind; safe to retry.
 
-    :param run_folder: folder that ``plan_cell`` created (templated).
+    :param run_folder: folder that ``plan_cell`` created, or its run id (templated).
     :param until: the state.
     :param deferrable: release the worker if the wait is long.
     :param defer_after_seconds: until then the task waits itself; a round trip through the
@@ -87,7 +88,7 @@ class RunSensor(ConditionSensor):
             deferrable=deferrable,
             defer_after_seconds=defer_after_seconds,
             poke_interval=poke_interval,
-            **kwargs,
+            **{"doc_md": until.doc, **kwargs},
         )
         self.run_folder, self.until = run_folder, until
         self.kafka_conn_id = kafka_conn_id
@@ -212,21 +213,23 @@ def _replicas(sensor: RunSensor, cell: CellRun) -> ReplicasSettled:
 
 
 GROUP_STABLE = Wait(
+    "Stable with every partition owned: else the spike would measure the group's start.",
     # A member that is not a pod ends the run before its spike; at the end the verdict judges it.
     lambda sensor, cell: _group(sensor, cell, refuses_strangers=True),
     most_seconds=lambda _: GROUP_FORMS_SECONDS,
     hold_seconds=lambda _: 1.0,
     fails_on_timeout=True,
 )
-"""Stable with every partition owned: else the spike would measure the group's start."""
 
 LAG_BUILDS_UP = Wait(
+    "The total lag exceeds the policy's lagThreshold, or no longer can.",
     lambda sensor, cell: _lag(sensor, cell, _lag_threshold(cell), is_above=True),
     most_seconds=_stream_seconds,
 )
-"""The total lag exceeds the policy's lagThreshold, or no longer can."""
 
 TRAFFIC_FINISHED = Wait(
+    "The planned window of the stream has ended; its tail may continue. A failure of the generator "
+    "does not stop the run: the verdict calls the run invalid.",
     lambda sensor, cell: TrafficFinished(
         job=cell.names.producer_job,
         ends_at=cell.traffic_ends_at,
@@ -235,20 +238,17 @@ TRAFFIC_FINISHED = Wait(
     most_seconds=_stream_seconds,
     is_of_run=True,
 )
-"""The planned window of the stream has ended; its tail may continue.
-
-A failure of the generator does not stop the run: the verdict calls the run invalid.
-"""
 
 LAG_AT_REST = Wait(
+    "The lag of the spike has drained to what the base load keeps in flight: under it never 0.",
     lambda sensor, cell: _lag(
         sensor, cell, resting_lag_records(cell.tail, lag_threshold=_lag_threshold(cell))
     ),
     most_seconds=_drain_seconds,
 )
-"""The lag of the spike has drained to what the base load keeps in flight: under it never 0."""
 
 ACTIONS_PLAYED = Wait(
+    "Each action has ended; at once without actions.",
     lambda sensor, cell: ActionsPlayed(
         job=cell.names.actions_job if cell.scenario.actions else "",
         kubernetes_conn_id=sensor.kubernetes_conn_id,
@@ -257,32 +257,29 @@ ACTIONS_PLAYED = Wait(
     is_of_run=True,
     is_phase=lambda cell: bool(cell.scenario.actions),
 )
-"""Each action has ended; at once without actions."""
 
 REPLICAS_SETTLED = Wait(
+    "The consumers are back at the counts at which the policy rests.",
     _replicas,
     most_seconds=lambda cell: cell.scenario.timeouts.settle_seconds,
     # Under load for a sync of the HPA: the cost of the last step and a reversal by the policy are
     # visible before the load ends.
     hold_seconds=lambda cell: 1.0 if cell.tail is None else _ONE_HPA_SYNC_SECONDS,
 )
-"""The consumers are back at the counts at which the policy rests."""
 
 LAG_DRAINED = Wait(
+    "Nothing is left after all traffic: a run that never drained proves neither loss nor its "
+    "absence.",
     lambda sensor, cell: _lag(sensor, cell, 0),
     most_seconds=_drain_seconds,
     hold_seconds=lambda _: 2.0,
 )
-"""Nothing is left after all traffic: a run that never drained proves neither loss nor its absence.
-"""
 
 GROUP_SETTLED = Wait(
+    "The group is stable again, also after a pod that was killed shortly before the end. It stays "
+    "a member until its session times out. Until then its partitions have no worker, and with the "
+    "fence before that time nothing could be judged.",
     lambda sensor, cell: _group(sensor, cell, refuses_strangers=False),
     most_seconds=lambda cell: cell.scenario.longest_session_seconds + REPLACEMENT_SECONDS,
     hold_seconds=lambda _: 1.0,
 )
-"""The group is stable again, also after a pod that was killed shortly before the end.
-
-It stays a member until its session times out. Until then its partitions have no worker, and with
-the fence before that time nothing could be judged.
-"""

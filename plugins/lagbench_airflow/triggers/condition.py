@@ -128,7 +128,7 @@ class ConditionTrigger(BaseTrigger):
     ) -> None:
         """Keep the conditions, or make them from what ``serialize`` has returned."""
         super().__init__()  # type: ignore[no-untyped-call]
-        self.conditions = {name: _made(condition) for name, condition in conditions.items()}
+        self.conditions = {name: made(condition) for name, condition in conditions.items()}
         self.deadline_at, self.not_before_at = deadline_at, not_before_at
         self.hold_seconds, self.poll_seconds = hold_seconds, poll_seconds
         self.met = {name: Reading(is_met=True, seen=dict(one)) for name, one in (met or {}).items()}
@@ -139,10 +139,7 @@ class ConditionTrigger(BaseTrigger):
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and all arguments."""
-        conditions = {
-            name: [f"{type(one).__module__}.{type(one).__qualname__}", asdict(one)]  # type: ignore[call-overload]
-            for name, one in self.conditions.items()
-        }
+        conditions = {name: written(one) for name, one in self.conditions.items()}
         names = ("deadline_at", "hold_seconds", "poll_seconds", "not_before_at")
         return f"{__name__}.ConditionTrigger", {
             "conditions": conditions,
@@ -157,7 +154,7 @@ class ConditionTrigger(BaseTrigger):
         finally:
             # A reading in progress when the wait was cancelled continues in its thread. The clients
             # are closed after it, even if this wait for it is cancelled too.
-            await asyncio.shield(asyncio.to_thread(self._close_clients))
+            await asyncio.shield(asyncio.to_thread(self.close_clients))
         yield TriggerEvent({"reason": reason.value, "seen": seen})  # type: ignore[no-untyped-call]
 
     async def _end(self) -> tuple[Reason, dict[str, Any]]:
@@ -166,7 +163,7 @@ class ConditionTrigger(BaseTrigger):
         await asyncio.sleep(max(0.0, self.not_before_at - time.time()))
         while True:
             try:
-                reading = await asyncio.to_thread(self._look)
+                reading = await asyncio.to_thread(self.look)
             except (WrongInput, PodsEnded) as error:
                 return Reason.REFUSED, {"error": str(error)}
             if isinstance(reading, str):
@@ -198,7 +195,7 @@ class ConditionTrigger(BaseTrigger):
             self._said, self._said_at = standing, now
             self.log.info("%s: %s", standing, text)
 
-    def _look(self) -> Reading | str:
+    def look(self) -> Reading | str:
         """Read; after a failure that a connection may have caused, the next reading opens new ones.
 
         The error must not leave this thread: it references the client, and the thread that drops
@@ -229,7 +226,8 @@ class ConditionTrigger(BaseTrigger):
             is_moot=any(reading.is_moot for reading in readings.values()),
         )
 
-    def _close_clients(self) -> None:
+    def close_clients(self) -> None:
+        """Close them when no reading uses them."""
         with self._clients_in_use:
             self._clients.close()
 
@@ -245,13 +243,20 @@ def values_text(seen: Mapping[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {text(value)}" for name, value in seen.items())
 
 
-def _made(condition: Any) -> Condition:
+def written(condition: Condition) -> list[Any]:
+    """Return the condition as JSON, of which ``made`` makes it again."""
+    kind = type(condition)
+    return [f"{kind.__module__}.{kind.__qualname__}", asdict(condition)]  # type: ignore[call-overload]
+
+
+def made(condition: Any) -> Condition:
+    """Return the condition, or make it of what ``written`` has returned."""
     if isinstance(condition, Condition):
         return condition
     path, arguments = condition
     module, _, kind = path.rpartition(".")
-    made: Condition = getattr(import_module(module), kind)(**arguments)
-    return made
+    found: Condition = getattr(import_module(module), kind)(**arguments)
+    return found
 
 
 def run_inline(trigger: ConditionTrigger) -> dict[str, Any]:

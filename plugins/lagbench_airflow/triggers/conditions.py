@@ -7,7 +7,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from lagbench.adapters.kube.workloads import require_lasting
+from lagbench.adapters.kube.workloads import policy_in_force, require_lasting
+from lagbench.core.cluster.policy_manifest import HPA, SCALED_OBJECT
+from lagbench.core.keda.object.scaled_object_rules import hpa_name
 from lagbench.core.live.run_state import late_commit
 from lagbench.core.measures.evidence.pod_timeline import FINAL_PHASES
 from lagbench.core.measures.rebalance_episodes import GroupLook, WatchedGroup
@@ -38,7 +40,7 @@ class Lag(Condition):
     group: str
     threshold_records: int
     is_above: bool
-    kafka_conn_id: str
+    kafka_conn_id: str = "kafka_default"
     per_partition: bool = False
     job: str = ""
     traffic_ends_at: float | None = None
@@ -213,7 +215,7 @@ class GroupStable(Condition):
 
     group: str
     topic: str
-    kafka_conn_id: str
+    kafka_conn_id: str = "kafka_default"
     members: int | None = None
 
     def goal(self) -> str:
@@ -367,8 +369,8 @@ class TooManyRebalances(Condition):
     """
 
     group: str
-    kafka_conn_id: str
     max_rebalances: int
+    kafka_conn_id: str = "kafka_default"
     watched: dict[str, Any] | None = None
     fires_from_at: float = 0.0
 
@@ -383,6 +385,11 @@ class TooManyRebalances(Condition):
 
     def read(self, clients: KeptClients) -> Reading:
         """Look once and count."""
+        now = self._looked(clients)
+        is_met = now.rebalances > self.max_rebalances and time.time() >= self.fires_from_at
+        return Reading(is_met=is_met, seen={"watched": now.model_dump(mode="json")})
+
+    def _looked(self, clients: KeptClients) -> WatchedGroup:
         admin = clients.kafka_admin(self.kafka_conn_id)
         admin.check_reachable()  # see GroupStable
         group = admin.describe_group(self.group)
@@ -390,5 +397,53 @@ class TooManyRebalances(Condition):
         holdings = ((m.instance_id or m.member_id, m.partitions) for m in group.members)
         look = GroupLook.of(time.time(), group.state, holdings)
         self._now = WatchedGroup.first(look) if self._now is None else self._now.after(look)
-        is_met = self._now.rebalances > self.max_rebalances and time.time() >= self.fires_from_at
-        return Reading(is_met=is_met, seen={"watched": self._now.model_dump(mode="json")})
+        return self._now
+
+
+@dataclass(kw_only=True)
+class Rebalanced(TooManyRebalances):
+    """A rebalance of the group was seen since the look before; of an event, not of a wait."""
+
+    max_rebalances: int = 0
+
+    def goal(self) -> str:
+        """Return the state in words."""
+        return f"a rebalance of group {self.group}"
+
+    def read(self, clients: KeptClients) -> Reading:
+        """Look once; compare with the look before."""
+        before, now = self._now, self._looked(clients)
+        members = len(now.last.holdings)
+        seen = {"rebalances": now.rebalances, "state": now.last.state, "members": members}
+        return Reading(before is not None and now.rebalances > before.rebalances, seen)
+
+
+@dataclass(kw_only=True)
+class ReplicasAtCeiling(Condition):
+    """The autoscaler of that name wants as many replicas as it may have.
+
+    ``scaled_object`` is the name of a ScaledObject or of an HPA; ``namespace`` None: the namespace
+    of the connection.
+    """
+
+    scaled_object: str
+    kubernetes_conn_id: str = "kubernetes_default"
+    namespace: str | None = None
+
+    def goal(self) -> str:
+        """Return the state in words."""
+        return f"replicas at the ceiling of {self.scaled_object}"
+
+    def read(self, clients: KeptClients) -> Reading:
+        """Read the HPA."""
+        kube = clients.kube(self.kubernetes_conn_id)
+        kube = kube if self.namespace is None else kube.elsewhere(self.namespace)
+        policy = policy_in_force(kube, self.scaled_object)
+        if policy is None:
+            return Reading(is_met=False, seen={"policy": f"{self.scaled_object} does not exist"})
+        name = hpa_name(policy) if policy["kind"] == SCALED_OBJECT else self.scaled_object
+        hpa = kube.get(HPA, name) or {}
+        wanted = (hpa.get("status") or {}).get("desiredReplicas")
+        ceiling = (hpa.get("spec") or {}).get("maxReplicas")
+        is_met = wanted is not None and wanted == ceiling
+        return Reading(is_met, {"wanted": wanted, "ceiling": ceiling})

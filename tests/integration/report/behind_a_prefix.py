@@ -16,6 +16,8 @@ from airflow.models.base import Base
 from airflow.settings import engine
 from fastapi.testclient import TestClient
 
+PAGES = ("runs", "history", "experiments", "advice", "plan")
+
 
 def main(dag_id: str, dag_run: str, *, prefix: str) -> dict[str, Any]:
     """Open the tab of a Dag run as the page does, and follow it."""
@@ -35,11 +37,21 @@ def main(dag_id: str, dag_run: str, *, prefix: str) -> dict[str, Any]:
         report = browser.get(location)
         lines = f"{location.rpartition('/runs/')[0]}/live/a-run/lines"
         live = browser.get(lines)
+        pages = {name: browser.get(f"{prefix}/bench/{name}") for name in PAGES}
+        viewer: Any = SimpleAuthManagerUser(username="vera", role="VIEWER")
+        headers = {"Authorization": f"Bearer {get_auth_manager().generate_jwt(viewer)}"}
+        seen = {name: browser.get(f"{prefix}/bench/{name}", headers=headers) for name in PAGES}
+        accepts = [
+            browser.post(f"{prefix}/bench/baseline", data={"run": "a-run"}, headers=more)
+            for more in ({}, headers)
+        ]
         no_role: Any = SimpleAuthManagerUser(username="nobody", role=None)
         nobody = get_auth_manager().generate_jwt(no_role)
         browser.headers["Authorization"] = f"Bearer {nobody}"
         stream = lines.replace("/lines", "/events")
-        refused = [browser.get(path).status_code for path in (tab, location, lines, stream)]
+        others = [f"{prefix}/bench/{name}" for name in PAGES]
+        whole = (tab, location, lines, stream, *others)
+        refused = [browser.get(path).status_code for path in whole]
     return {
         "tab": tab,
         "stranger": stranger,
@@ -47,6 +59,10 @@ def main(dag_id: str, dag_run: str, *, prefix: str) -> dict[str, Any]:
         "report": report.text,
         "live": live.json(),
         "without_right": refused,
+        "pages": {name: reply.status_code for name, reply in pages.items()},
+        "links": pages["runs"].text.count(f'href="{prefix}/bench/'),
+        "viewer": {name: reply.status_code for name, reply in seen.items()},
+        "accepts": [reply.status_code for reply in accepts],
     }
 
 

@@ -55,4 +55,8 @@ def test_a_night_s_tab_leads_to_its_report_behind_a_prefix(tmp_path: Path) -> No
     assert seen["location"] == f"{PREFIX}/bench/runs/a-run/report.html"
     assert seen["report"] == "<p>the report</p>"
     assert seen["live"]["report"]
-    assert seen["without_right"] == [403] * 4
+    assert seen["without_right"] == [403] * 9
+    assert set(seen["pages"].values()) == {200}
+    assert seen["links"] >= 5
+    assert seen["viewer"] == seen["pages"] | {"plan": 403}
+    assert seen["accepts"] == [400, 403]  # the run is no rehearsal; a viewer may not

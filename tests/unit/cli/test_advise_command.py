@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,6 +46,22 @@ def test_the_advice_is_a_policy_that_passes_the_check(lagbench: Command) -> None
         assert yaml.safe_load(file)["metadata"]["name"] == "consumer"
     assert lagbench("policy", "check", policy, "--scenario", "hello").code == ExitCode.PASS
     assert lagbench("show").code == ExitCode.PASS  # the folder is no run
+
+
+def test_the_same_question_in_the_same_folder_is_not_searched_again(
+    lagbench: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """So a proof begins, and goes on, at once; another question is searched."""
+    given = ("advise", "hello", *TINY, "--folder", str(tmp_path / "advice"))
+    first = lagbench(*given, *P99, "--json").out
+
+    def none(*_: Any) -> Iterator[Evaluate]:
+        raise AssertionError("a search")
+
+    monkeypatch.setattr(advise_command, "evaluator", none)
+
+    assert lagbench(*given, *P99, "--json").out == first
+    assert lagbench(*given, "--slo", "time_lag_p99_seconds=61").code != ExitCode.PASS
 
 
 @pytest.mark.parametrize(

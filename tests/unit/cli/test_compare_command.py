@@ -55,6 +55,21 @@ def test_two_runs_show_what_differs_and_which_is_better(lagbench: Command) -> No
     assert "better" in lagbench("compare", "b", "a", "--vary", "consumer").out
 
 
+def test_two_to_six_runs_are_a_page(lagbench: Command) -> None:
+    """A file of its own, without links to a server; more runs are refused, and no file written."""
+    runs = write_pairs(lagbench.runs, count=3)
+    page = lagbench.runs / "page.html"
+
+    assert lagbench("compare", *runs, "--html", str(page)).code == ExitCode.PASS
+    html = page.read_text()
+    assert "fast minus slow, 3 pairs" in html
+    assert "href=" not in html.replace('href="#content"', "")
+    page.unlink()
+    answer = lagbench("compare", *runs, *runs[:1], "--html", str(page))
+    assert answer.code == ExitCode.WRONG_INPUT
+    assert not page.exists()
+
+
 def test_a_refusal_has_a_line_for_each_difference(lagbench: Command) -> None:
     """Two runs are named once, and each field stands in a line of its own."""
     write_run(lagbench.runs, "a", scenario={"partitions": 6})

@@ -17,12 +17,13 @@ from lagbench.adapters.runs import run_folder
 from lagbench.catalog.catalog import checked_cell
 from lagbench.catalog.catalog_files import list_scenarios
 from lagbench.cli import rehearsal, run_command
-from lagbench.cli.rehearsal import log_in_seconds, one_run_at_a_time, predicted_run, run_seconds
+from lagbench.cli.rehearsal import log_in_seconds, one_run_at_a_time, run_seconds
 from lagbench.embedded import bench
 from lagbench.errors import ExitCode, NotReady
 from lagbench.orchestrator import airflow_server, opened_clusters, target
 from lagbench.orchestrator.opened_clusters import ClusterNote, cluster_notes
 from lagbench.orchestrator.target import ClusterTarget
+from lagbench.report.plan_rows import predicted_run
 
 
 class Home:

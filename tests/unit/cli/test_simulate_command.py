@@ -99,6 +99,14 @@ def test_the_seeds_decide_the_exit_code(lagbench: Command, options: str, code: i
     assert lagbench(*asked(FITTING[0]), *options.split()).code == code
 
 
+def test_an_asked_slo_that_is_not_judged_is_no_pass(lagbench: Command) -> None:
+    """There is no spike to drain after."""
+    given = ("simulate", "steady", "--seeds", "1", "--fail")
+
+    assert lagbench(*given).code == ExitCode.PASS
+    assert lagbench(*given, "--slo", "drain_seconds=9").code == ExitCode.UNDETERMINED
+
+
 def test_the_seeds_that_break_an_slo_are_named(lagbench: Command, tmp_path: Path) -> None:
     """On the terminal, in JUnit and as data; the printed command has the value of the worst."""
     file, slo = tmp_path / "junit.xml", ("--slo", "drain_seconds=1")

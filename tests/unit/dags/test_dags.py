@@ -27,13 +27,16 @@ from lagbench.core.scenario.actions import LONGEST_SESSION_SECONDS
 from lagbench.orchestrator.sealed_conf import read_sealed
 from lagbench.project import PROJECT_ROOT
 from lagbench_airflow import bench_life, experiment_runs
+from lagbench_airflow.abandoned_runs import own_dags
+from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
 from lagbench_airflow.operators.rebalance_count_check import RebalanceCountCheckOperator
-from lagbench_airflow.run_lookup import NIGHTLY_DAG, REHEARSAL_PREFIX, RETRY_MARK
+from lagbench_airflow.run_lookup import CELL_MARK, NIGHTLY_DAG, REHEARSAL_PREFIX, RETRY_MARK
 from lagbench_airflow.sensors import run_sensor
 from lagbench_airflow.sensors.condition_sensor import ConditionSensor
 from lagbench_airflow.sensors.consumer_group import ConsumerGroupStableSensor
 from lagbench_airflow.sensors.consumer_lag import ConsumerLagAboveSensor, ConsumerLagDrainedSensor
 from lagbench_airflow.sensors.replicas import ReplicasSettledSensor
+from lagbench_airflow.triggers.events import ConditionEventTrigger
 
 from airflow.dag_processing.dagbag import DagBag  # isort: skip
 from airflow.models.dagrun import DagRun  # isort: skip
@@ -45,7 +48,15 @@ from airflow.sdk.exceptions import TaskAwaitingInput  # isort: skip
 
 WAITS = ("lag_builds_up", "traffic_finished", "lag_at_rest", "actions_played", "replicas_settled")
 CELL = [
-    *("plan_cell", "bench_up", "create_topics", "follow_run", "run_consumers", "start_recorder"),
+    *(
+        "plan_cell",
+        "approve",
+        "bench_up",
+        "create_topics",
+        "follow_run",
+        "run_consumers",
+        "start_recorder",
+    ),
     *("apply_scaling_policy", "group_stable", "start_actions", "inject_spike", *WAITS, "stop_tail"),
     *("lag_drained", "group_settled", "fence_run", "account_for_messages"),
     *("rebalance_count_check", "reconcile_check", "verdict"),
@@ -54,7 +65,8 @@ TEARDOWNS = ["remove_workloads", "bench_down", "require_verdict"]
 
 EXPERIMENTS = [f"experiment_{name}" for name in list_experiments()]
 
-DAGS = ["advise", "bench_lifecycle", "daily_spike_rehearsal", "scenario_run", *EXPERIMENTS]
+DAGS = ["advise", "bench_lifecycle", "daily_spike_rehearsal", "housekeeping", "scenario_run"]
+DAGS += EXPERIMENTS
 
 ADVICE = ["check", "search", "record_proof", *(f"prove_{number}" for number in range(1, 7))]
 ADVICE += ["keep_proof", "approve", "write_policy"]
@@ -75,6 +87,11 @@ def test_every_dag_loads(bag: DagBag) -> None:
     assert time.thread_time() - began < 1.0
 
 
+def test_every_dag_has_its_abandoned_runs_ended(bag: DagBag) -> None:
+    """A scheduler would continue the one that is left out."""
+    assert set(own_dags()) == set(bag.dags)
+
+
 def test_the_cell_reads_as_a_story(bag: DagBag) -> None:
     """Each task of a cell follows the one before it; gate and teardown follow the verdict.
 
@@ -89,6 +106,11 @@ def test_the_cell_reads_as_a_story(bag: DagBag) -> None:
     assert dag.get_task("slo_gate").downstream_task_ids == set()
     assert set(dag.task_ids) == {*CELL, "slo_gate", *TEARDOWNS}
     assert dag.max_active_runs == 1
+    groups = ["bench", "load", "wait", "account", "judge", "clean_up"]
+    shown = [group.group_id for group in dag.task_group.topological_sort()]
+    assert shown == groups
+    assert [task.task_id for task in dag.tasks if not task.doc_md] == []
+    assert [asset.name for asset in dag.get_task("verdict").outlets] == ["lagbench/verdicts"]
 
 
 def test_cleaning_up_always_runs(bag: DagBag) -> None:
@@ -115,7 +137,7 @@ def test_a_lease_outlasts_the_tasks(bag: DagBag) -> None:
     """
     dag = bag.dags["scenario_run"]
     waits = {"group_stable", *WAITS, "lag_drained", "group_settled"}
-    tasks = [dag.get_task(name) for name in {*CELL[1:], "remove_workloads"} - waits]
+    tasks = [dag.get_task(name) for name in {*CELL[2:], "remove_workloads"} - waits]
     limits = sum(task.execution_timeout.total_seconds() * (task.retries + 1) for task in tasks)
     of_groups = run_sensor.GROUP_FORMS_SECONDS + run_sensor.REPLACEMENT_SECONDS
     of_waits = of_groups + LONGEST_SESSION_SECONDS + run_sensor.FLUSH_ALLOWANCE_SECONDS
@@ -145,14 +167,14 @@ def test_a_night_that_is_cleared_keeps_the_record_of_the_first(bag: DagBag) -> N
     """Each try of a night is a Dag run of its own, which the tab looks for; none is ever reset."""
     rehearse: Any = bag.dags[NIGHTLY_DAG].get_task("rehearse")
     names = []
-    for number in (1, 2):
-        task = copy.copy(rehearse)
-        night = {"run_id": "scheduled__a", "ti": SimpleNamespace(try_number=number)}
-        task.render_template_fields({**night, "params": {"scenario": "s", "policy": None}})
-        names.append(task.trigger_run_id)
+    for cell, number in itertools.product((0, 1), (1, 2)):
+        ti = SimpleNamespace(try_number=number, map_index=cell)
+        context: Any = {"run_id": "scheduled__a", "ti": ti}
+        names.append(rehearse.render_template(rehearse.trigger_run_id, context))
 
     first = f"{REHEARSAL_PREFIX}scheduled__a"
-    assert names == [first, f"{first}{RETRY_MARK}2"]
+    second = f"{first}{CELL_MARK}1"
+    assert names == [name + mark for name in (first, second) for mark in ("", f"{RETRY_MARK}2")]
     assert not rehearse.reset_dag_run
 
 
@@ -269,6 +291,8 @@ PUBLIC = [
     ConsumerGroupStableSensor,
     ReplicasSettledSensor,
     RebalanceCountCheckOperator,
+    ApplyScalingPolicyOperator,
+    ConditionEventTrigger,
 ]
 
 GUARD = ["lag_drained_before", "is_watched", "restart", "replicas_settled", "group_stable"]
@@ -288,6 +312,28 @@ def test_the_example_guards_before_during_and_after() -> None:
     assert dag.get_task("rebalances_during").upstream_task_ids == {"lag_drained_before"}
     assert dag.get_task("rebalances_during").downstream_task_ids == set()
     assert list((PROJECT_ROOT / "dags").rglob("guard_deployment*")) == []
+
+
+def test_the_example_restores_what_three_swaps_replaced() -> None:
+    """The first swap is the setup: its teardown runs whatever happens after it."""
+    dag = DagBag(str(PROJECT_ROOT / "docs" / "examples")).dags["compare_policies"]
+    story = [f"{verb}_{n}" for n in (1, 2, 3) for verb in ("rests", "apply", "measure")]
+
+    for before, after in itertools.pairwise(story):
+        assert before in dag.get_task(after).upstream_task_ids
+    restore: Any = dag.get_task("restore")
+    assert (restore.undo, restore.is_teardown) == ("apply_1", True)
+    assert restore.upstream_task_ids == {"apply_1", "compare"}
+
+
+def test_the_examples_wait_for_an_event() -> None:
+    """A spike that begins, and a verdict."""
+    dags = DagBag(str(PROJECT_ROOT / "docs" / "examples")).dags
+    (spikes,), (verdicts,) = (
+        [asset.name for asset in dags[name].timetable.asset_condition.objects]
+        for name in ("observe_spikes", "deploy_after_pass")
+    )
+    assert (spikes, verdicts) == ("spikes", "lagbench/verdicts")
 
 
 @pytest.mark.parametrize("public", PUBLIC)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests import step_dips
 from tests.unit.findings.kept import (
     FINDINGS,
     ROOT,
@@ -138,6 +139,23 @@ def test_two_runs_of_one_cell_differ_by_no_more_than_the_overview_says() -> None
     most = max(widest.values())
     overview = " ".join((FINDINGS / "README.md").read_text().split())
     assert f"differ by at most {most:.1f} s in reaction and in drain" in overview
+
+
+def test_the_dips_of_all_kept_steps_are_counted_as_the_pages_say() -> None:
+    """Each row of step_dip_causes, and what the overview says of all steps, is of kept runs."""
+    steps = list(step_dips.kept_steps())
+    runs, missed = ({s.run_id for s in steps if which(s)} for which in (bool, step_dips.is_above))
+    above = sum(map(step_dips.is_above, steps))
+    sure = sum(step.holds is False for step in steps)
+
+    lines = (FINDINGS / "step_dip_causes.md").read_text().splitlines()
+    assert set(step_dips.table(steps)) <= set(lines)
+    many, single = step_dips.of_joins(steps).split("; the ")
+    assert f"dipped {many}." in "\n".join(lines)
+    assert f"the {single}," in "\n".join(lines)
+    overview = " ".join((FINDINGS / "README.md").read_text().split())
+    assert f"**{above} of {len(steps)} scale steps dipped more" in overview
+    assert f"in {len(missed)} of {len(runs)} runs**, {sure} of them beyond" in overview
 
 
 def test_the_full_size_run_is_quoted_from_its_measures() -> None:

@@ -1,242 +1,167 @@
-"""A policy is put into force."""
+"""A policy is put into force in anybody's Dag, and taken back."""
 
 from __future__ import annotations
 
-import shutil
-import time
-from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
-from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, World, execute
+from tests.fakes.policies import kafka
+from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, FakeStore, World
 
-from lagbench.adapters.kube import cluster_check as manifest_files
-from lagbench.adapters.kube.workloads import remove_workloads
-from lagbench.catalog.catalog import LEFT_OUT
-from lagbench.core.keda.loop.keda_hpa import CONTROLLER, SCALED_BY
-from lagbench.core.keda.object.scaled_object_spec import PAUSED
-from lagbench.core.scenario.run_names import RUN_ID_ANNOTATION, RUN_ID_LABEL
-from lagbench.errors import NotReady, StillWaiting
-from lagbench.project import PROJECT_ROOT
-from lagbench_airflow.hooks import kube as hooks_kube
-from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
+from lagbench.core.scenario.run_names import RUN_ID_ANNOTATION
+from lagbench.errors import WrongInput
+from lagbench_airflow.operators.apply_scaling_policy import BEFORE, ApplyScalingPolicyOperator
 
-SCALED, SCALER = "apply ScaledObject/consumer", "apply Deployment/lagbench-lag-scaler"
-HPA_OF_KEDA = ("HorizontalPodAutoscaler", "keda-hpa-consumer")
-ASKS_SCALER = {
-    "type": "external",
-    "metadata": {"scalerAddress": "lagbench-lag-scaler.lagbench.svc.cluster.local:6000"},
-}
-ASKS_PROMETHEUS = {
-    "type": "prometheus",
-    "metadata": {
-        "serverAddress": "http://prometheus.monitoring:9090",
-        "query": 'sum(kafka_consumergroup_lag{consumergroup="enrich"})',
-        "threshold": "100",
-    },
-}
-CRON = {
-    "type": "cron",
-    "metadata": {
-        "timezone": "Europe/Berlin",
-        "start": "0 8 * * 1-5",
-        "end": "0 18 * * 1-5",
-        "desiredReplicas": "3",
+NAME = "orders"
+THEIRS = {
+    **SCALED_OBJECT,
+    "metadata": {"name": NAME, "labels": {"team": "shop"}, "resourceVersion": "7"},
+    "spec": {
+        "scaleTargetRef": {"name": "orders-consumer"},
+        "maxReplicaCount": 6,
+        "cooldownPeriod": 60,
+        "triggers": [
+            {
+                **kafka(topic="orders", consumerGroup="shop", lagThreshold="5"),
+                "authenticationRef": {"name": "kafka-login"},
+            }
+        ],
     },
 }
 
 
-def apply(world: World, policy: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Put the run's policy, or this one, into force."""
-    if policy is not None:
-        world.with_policy(policy)
-    return execute(ApplyScalingPolicyOperator, world)
+class Dag:
+    """The tasks of one Dag run, with what they have written."""
+
+    def __init__(self, world: World) -> None:
+        """Begin a run."""
+        self.world, self.results = world, dict[tuple[str, str], Any]()
+        self.stores: dict[str, FakeStore] = {}
+
+    def run(self, task_id: str, **arguments: Any) -> dict[str, Any]:
+        """Execute a task, or try it again."""
+        task = ApplyScalingPolicyOperator(task_id=task_id, scaled_object=NAME, **arguments)
+        ti = SimpleNamespace(
+            dag_id="d",
+            run_id="r",
+            task_id=task_id,
+            xcom_pull=lambda *, task_ids, key: self.results.get((task_ids, key)),
+            xcom_push=lambda *, key, value: self.results.update({(task_id, key): value}),
+        )
+        store = self.stores.setdefault(task_id, FakeStore())
+        found: dict[str, Any] = task.execute({"ti": ti, "task_state_store": store})
+        return found
 
 
-def scaled(annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
-    """Return the ScaledObject with annotations, and other fields of its spec."""
-    metadata = {**SCALED_OBJECT["metadata"], "annotations": annotations or {}}
-    return SCALED_OBJECT | {"metadata": metadata, "spec": SCALED_OBJECT["spec"] | spec}
+@pytest.fixture
+def dag(world: World) -> Dag:
+    """Return a run beside a ScaledObject of somebody else."""
+    world.kube.apply(THEIRS)
+    return Dag(world)
 
 
-NAMED = scaled(advanced={"horizontalPodAutoscalerConfig": {"name": "orders"}})
+@pytest.fixture
+def policy(tmp_path: Path) -> str:
+    """Return a file with another policy, of another topic."""
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(SCALED_OBJECT))
+    return str(path)
 
 
-def test_the_run_s_policy_is_in_force(world: World) -> None:
-    """The stored object names the run's topic, and KEDA's HPA is kept as it was taken up.
-
-    A kafka trigger needs no server beside KEDA, and no start of the stream. What has changed is
-    stored beside the run.
-    """
-    result = apply(world)
-
-    stored = world.kube.objects["ScaledObject", "consumer"]
-    assert stored["spec"]["triggers"][0]["metadata"]["topic"] == world.names.events_topic
-    assert world.names.events_topic in world.folder.policy.read_text()
-    assert result["hpa"] == "keda-hpa-consumer"
-    kept = world.folder.read_json("hpa.json")
-    assert kept["spec"] == {"minReplicas": 2, "maxReplicas": 4}
-    assert SCALER not in world.kube.calls
-    assert "stream_planned_at" not in world.folder.read_json(world.folder.manifest)
-    assert apply(world)["diff"] == ""  # a retry
-    assert "-  maxReplicaCount: 4" in apply(world, scaled(maxReplicaCount=8))["diff"]
-    assert "+  maxReplicaCount: 8" in (world.folder.path / "policy.diff").read_text()
+def in_force(world: World) -> Any:
+    """Return the ScaledObject."""
+    return world.kube.objects["ScaledObject", NAME]
 
 
-def test_what_a_cluster_wrote_into_the_user_s_file_is_named(world: World) -> None:
-    """The policy and its difference begin with it, after a retry, too."""
-    word = f"{LEFT_OUT} metadata.uid\n"
-    world.folder.write_text(world.folder.policy, word + world.folder.read_text("policy.yaml"))
+def test_the_policy_scales_what_was_scaled_and_reads_what_was_read(dag: Dag, policy: str) -> None:
+    """Of the object before only its target and its source stay; the result has the difference."""
+    result = dag.run("swap", policy=policy)
 
-    for _ in range(2):
-        apply(world)
-
-    for name in ("policy.yaml", "policy.diff"):
-        assert world.folder.read_text(name).startswith(word)
-        assert world.folder.read_text(name).count(word) == 1
-
-
-def test_a_swap_to_an_hpa_deletes_the_scaled_object_first(world: World) -> None:
-    """Two autoscalers never hold the same Deployment."""
-    apply(world)
-    apply(world, HPA)
-
-    calls = world.kube.calls
-    deleted = calls.index("delete ScaledObject/consumer")
-    assert deleted < calls.index("apply HorizontalPodAutoscaler/consumer")
-    assert HPA_OF_KEDA not in world.kube.objects
-    kept = world.folder.read_json("hpa.json")
-    assert kept["name"] == "consumer"
-    assert kept["conditions"] == [{"type": "AbleToScale", "status": "True"}]
+    spec = in_force(dag.world)["spec"]
+    (trigger,) = spec["triggers"]
+    assert spec["scaleTargetRef"] == {"name": "orders-consumer"}
+    assert (spec["minReplicaCount"], spec["maxReplicaCount"]) == (2, 4)
+    assert (trigger["metadata"]["topic"], trigger["metadata"]["consumerGroup"]) == (NAME, "shop")
+    assert trigger["metadata"]["lagThreshold"] == "100"
+    assert trigger["authenticationRef"] == {"name": "kafka-login"}
+    assert "cooldownPeriod" not in spec
+    assert "-  maxReplicaCount: 6" in result["diff"]
+    assert result["hpa"] == f"keda-hpa-{NAME}"
 
 
-def test_a_policy_may_name_its_hpa(world: World) -> None:
-    """The task waits for that one; left over, it would scale beside another policy."""
-    assert apply(world, NAMED)["hpa"] == "orders"
-    del world.kube.objects["HorizontalPodAutoscaler", "orders"]["owner"]  # not yet collected
+def test_what_was_there_comes_back(dag: Dag, policy: str) -> None:
+    """After several swaps and a retry; the mark of the last task is all that is new."""
+    dag.run("swap", policy=policy)
+    dag.run("swap", policy=policy)  # its first try was killed after the change
+    dag.run("other", policy="lag-default")
+    dag.run("restore", undo="swap")
 
-    with pytest.raises(StillWaiting, match="former ScaledObject/"):
-        apply(world, HPA)
-
-
-@pytest.mark.parametrize("theirs", [HPA, SCALED_OBJECT], ids=["other-kind", "same-kind"])
-def test_an_object_of_somebody_else_is_neither_replaced_nor_deleted(
-    world: World, theirs: dict[str, Any]
-) -> None:
-    """It has the name of all policies but no run's label: the task ends, and it stays as it was."""
-    world.kube.apply(theirs | {"metadata": {"name": "consumer"}})
-    before = list(world.kube.calls)
-
-    with pytest.raises(NotReady, match=f"{theirs['kind']}/consumer exists"):
-        apply(world)
-    assert world.kube.calls == before
+    left = in_force(dag.world)
+    assert left["spec"] == THEIRS["spec"]
+    assert left["metadata"]["labels"] == {"team": "shop"}
+    assert left["metadata"]["annotations"] == {RUN_ID_ANNOTATION: "d/r/restore"}
 
 
-@pytest.mark.parametrize("is_up", [True, False])
-def test_a_policy_that_nobody_takes_up_is_not_in_force(world: World, *, is_up: bool) -> None:
-    """Equal bounds do not tell: KEDA has taken a policy up when its HPA names the run.
+def test_a_failed_swap_can_be_taken_back(dag: Dag, policy: str) -> None:
+    """What was there is noted before the change."""
+    dag.world.kube.is_autoscaler_up = False
 
-    An unreachable autoscaler does not either.
-    """
-    apply(world)
-    world.kube.leaves_hpa, world.kube.is_autoscaler_up = is_up, is_up
-    world.kube.objects["ScaledObject", "consumer"]["spec"]["cooldownPeriod"] = 5
-    world.kube.objects[HPA_OF_KEDA]["metadata"]["annotations"] = {RUN_ID_ANNOTATION: "another-run"}
+    with pytest.raises(Exception, match="take up"):
+        dag.run("swap", policy=policy)
 
-    with pytest.raises(StillWaiting, match="ScaledObject/consumer"):
-        apply(world)
+    assert dag.results["swap", BEFORE]["policy"]["spec"] == THEIRS["spec"]
+    assert dag.run("swap", policy=policy, wait=False)["hpa"] is None
+    assert dag.results["swap", BEFORE]["policy"]["spec"] == THEIRS["spec"]
 
 
-def test_a_policy_that_is_handed_over_has_no_hpa_to_wait_for(world: World) -> None:
-    """The hand-rolled controller has it in memory, and says Ready in its own words."""
-    result = apply(world, scaled({SCALED_BY: CONTROLLER, PAUSED: "true"}))
+def test_what_a_swap_has_created_is_deleted(world: World, policy: str) -> None:
+    """Nothing was there before."""
+    dag = Dag(world)
+    dag.run("swap", policy=policy)
+    assert in_force(world)["spec"]["scaleTargetRef"] == {"name": "consumer"}
 
-    assert result["kind"] == "ScaledObject"
-    assert HPA_OF_KEDA not in world.kube.objects
+    dag.run("restore", undo="swap")
 
-
-def test_a_policy_on_the_lag_scaler_brings_it_along(world: World) -> None:
-    """It is there before KEDA asks it, and goes with the run; its claim stays as it is.
-
-    A claim may have been enlarged, and cannot be made smaller.
-    """
-    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "state"}, "spec": {"size": 64}}
-    (manifest_files.BASE / "lag-scaler" / "claim.yaml").write_text(yaml.safe_dump(claim))
-    world.kube.create({**claim, "spec": {"size": 128}})
-    apply(world, scaled(triggers=[ASKS_SCALER]))
-
-    assert world.kube.calls.index(SCALER) < world.kube.calls.index(SCALED)
-    for kind in ("Deployment", "Service"):
-        labels = world.kube.objects[kind, "lagbench-lag-scaler"]["metadata"]["labels"]
-        assert labels[RUN_ID_LABEL] == world.names.run_id
-    assert world.kube.objects["PersistentVolumeClaim", "state"]["spec"] == {"size": 128}
-    removed = set(remove_workloads(world.kube, RUN_ID_LABEL))
-    assert removed >= {"Service/lagbench-lag-scaler", "Deployment/lagbench-lag-scaler"}
+    assert ("ScaledObject", NAME) not in world.kube.objects
 
 
-def embed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the operator find itself on the embedded bench, beside the committed Prometheus."""
-    committed = PROJECT_ROOT / "k8s" / "base" / "prometheus"
-    shutil.copytree(committed, manifest_files.BASE / "prometheus")
-    access = hooks_kube.EmbeddedAccess("kubeconfig", {})
-    monkeypatch.setattr(hooks_kube, "embedded_access", lambda *_: access)
+def test_an_hpa_takes_the_place_of_a_scaled_object(dag: Dag, tmp_path: Path) -> None:
+    """The target keeps its name, and gets the kind that an HPA needs."""
+    path = tmp_path / "hpa.yaml"
+    path.write_text(yaml.safe_dump(HPA))
 
+    dag.run("swap", policy=str(path))
 
-def test_the_embedded_bench_has_prometheus_before_the_autoscaler_asks_it(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It scrapes the run's recorder where localkube has put it, and goes with the run.
-
-    Without a recorder the task ends before anything is applied.
-    """
-    embed(monkeypatch)
-    with pytest.raises(NotReady, match="recorder"):
-        apply(world, scaled(triggers=[ASKS_PROMETHEUS]))
-    assert ("ScaledObject", "consumer") not in world.kube.objects
-    metadata = {
-        "name": "recorder-x",
-        "labels": {"app": "recorder", RUN_ID_LABEL: world.names.run_id},
-        "annotations": {"lagbench.io/port-metrics": "31000"},
+    hpa = dag.world.kube.objects["HorizontalPodAutoscaler", NAME]
+    assert hpa["spec"]["scaleTargetRef"] == {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "name": "orders-consumer",
     }
-    recorder = {"kind": "Pod", "metadata": metadata, "status": {"podIP": "127.0.0.1"}}
-    world.kube.objects["Pod", "recorder-x"] = recorder
-    apply(world)
-
-    calls = world.kube.calls
-    assert calls.index("apply Deployment/lagbench-prometheus") < calls.index(SCALED)
-    deployment = world.kube.objects["Deployment", "lagbench-prometheus"]
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    assert {"name": "SCRAPED_ADDRESS", "value": "127.0.0.1:31000"} in container["env"]
-    del world.kube.objects["Pod", "recorder-x"]
-    removed = remove_workloads(world.kube, RUN_ID_LABEL)
-    assert {"Service/lagbench-prometheus", "Deployment/lagbench-prometheus"} <= set(removed)
+    dag.run("restore", undo="swap")
+    assert in_force(dag.world)["spec"] == THEIRS["spec"]
 
 
-def test_a_cluster_has_a_prometheus_of_its_own(world: World) -> None:
-    """The run starts none there."""
-    apply(world, scaled(triggers=[ASKS_PROMETHEUS]))
-    assert ("Deployment", "lagbench-prometheus") not in world.kube.objects
+def test_fields_of_another_manager_go(dag: Dag, policy: str) -> None:
+    """Server-side apply leaves them: here everything that the object had."""
+    kube, plain = dag.world.kube, dag.world.kube.apply
+
+    def apply(manifest: Any) -> Any:
+        before = kube.get(manifest["kind"], manifest["metadata"]["name"]) or {"spec": {}}
+        return plain({**manifest, "spec": {**before["spec"], **manifest["spec"]}})
+
+    kube.apply = apply  # type: ignore[method-assign]
+
+    dag.run("swap", policy=policy)
+
+    assert "cooldownPeriod" not in in_force(dag.world)["spec"]
 
 
-@pytest.mark.parametrize(("is_embedded", "lead_seconds"), [(True, 30), (False, 60)])
-def test_cron_windows_are_placed_in_the_stream_that_is_planned(
-    world: World, monkeypatch: pytest.MonkeyPatch, *, is_embedded: bool, lead_seconds: int
-) -> None:
-    """The trigger opens 90 s after the start that the manifest has; a cluster has more lead."""
-    if is_embedded:
-        embed(monkeypatch)
-    triggers = [*SCALED_OBJECT["spec"]["triggers"], CRON]
-    earliest_ns = time.time_ns() + lead_seconds * 1_000_000_000
-    apply(world, scaled({"lagbench.io/cron-windows": "90-150"}, triggers=triggers))
-    planned = world.folder.read_json(world.folder.manifest)["stream_planned_at"]
-    apply(world)
-
-    assert 0 <= planned - earliest_ns < 90_000_000_000
-    again = world.folder.read_json(world.folder.manifest)["stream_planned_at"]
-    assert again - planned in (0, 60_000_000_000)  # the first start may have come too near
-    opens = datetime.fromtimestamp(round(again / 1e9) + 90, tz=UTC)
-    placed = world.kube.objects["ScaledObject", "consumer"]["spec"]["triggers"][-1]["metadata"]
-    assert opens.second == 0
-    assert placed["timezone"] == "UTC"
-    assert placed["start"] == f"{opens.minute} {opens.hour} {opens.day} {opens.month} *"
+def test_a_task_has_a_policy_or_takes_one_back() -> None:
+    """Both, or neither, is refused when the Dag is read."""
+    for arguments in ({}, {"policy": "lag-default", "undo": "swap"}):
+        with pytest.raises(WrongInput, match="undo"):
+            ApplyScalingPolicyOperator(task_id="swap", scaled_object=NAME, **arguments)

@@ -36,8 +36,8 @@ from lagbench.errors import NotReady
 from lagbench_airflow import bench_life
 from lagbench_airflow.bench_life import is_own_bench
 from lagbench_airflow.hooks import target
-from lagbench_airflow.operators.apply_scaling_policy import (
-    ApplyScalingPolicyOperator,
+from lagbench_airflow.operators.apply_run_policy import (
+    ApplyRunPolicyOperator,
     autoscaler_version,
     started_versions,
 )
@@ -324,7 +324,7 @@ def test_keda_s_version_stands_in_the_manifest(
         metadata.setdefault("labels", {})["app.kubernetes.io/version"] = "2.99.1"
 
     monkeypatch.setattr(world.kube, "_hpa", labelled)
-    execute(ApplyScalingPolicyOperator, world)
+    execute(ApplyRunPolicyOperator, world)
 
     assert world.folder.read_json(world.folder.manifest)["versions"]["keda"] == "2.99.1"
     assert set(world.folder.read_json("hpa.json")) == {"name", "spec", "conditions"}

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,15 +19,16 @@ from tests.unit.plugins.conftest import SCENARIO, World
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.cluster.lease import longest_run_seconds
 from lagbench.core.compare.cell_identity import content_digest
-from lagbench.errors import NotReady
+from lagbench.errors import NotReady, WrongInput
 from lagbench.project import PROJECT_ROOT
 from lagbench.results.gate import COMPARISON_FILE
 from lagbench.results.measure_run import judge_run, measure_run, record_check
 from lagbench.results.read_run import read_scenario
 from lagbench_airflow import bench_life, run_lookup
 from lagbench_airflow import nights as rehearsal
-from lagbench_airflow.nights import DAY_NS, tidy_run_folders
+from lagbench_airflow.nights import DAY_NS, cells_of_night, tidy_run_folders
 from lagbench_airflow.operators.start_companions import CellOperator
+from lagbench_airflow.params import MORE_CELLS
 from lagbench_airflow.run_lookup import NIGHTLY_DAG, SCENARIO_DAG, folder_of_page
 from lagbench_airflow.task_life import CellRun, TaskKilled, ends_when_killed
 
@@ -34,6 +36,7 @@ from airflow.dag_processing.dagbag import DagBag  # isort: skip
 from lagbench.core.measures.checks import Check
 from lagbench.core.verdict.verdict import Verdict
 from lagbench_airflow.operators.verdict import (
+    VERDICTS,
     ReconcileCheckOperator,
     RunRebalancesCheckOperator,
     VerdictOperator,
@@ -288,6 +291,25 @@ def test_the_verdict_reads_the_measured_run_and_its_checks(
         assert any(missing in reason for reason in judged["reasons"])
 
 
+def test_a_verdict_is_an_event_of_its_asset(tmp_path: Path) -> None:
+    """Other Dags read its cell, its status and its numbers there."""
+    folder: RunFolder = quick_spike_run().write(tmp_path)
+    judge_run(folder)
+    event = SimpleNamespace(extra={})
+    events = type("Events", (), {"__getitem__": lambda _, asset: event})()
+    task = VerdictOperator(task_id="verdict", run_folder=str(folder.path), outlets=[VERDICTS])
+
+    result = task.execute({"outlet_events": events})
+
+    manifest = folder.read_json(folder.manifest)
+    assert event.extra["status"] == result["status"]
+    assert event.extra["report"] == result["report"] == f"/bench/runs/{folder.run_id}/report.html"
+    assert {name: event.extra[name] for name in ("scenario", "policy")} == {
+        name: manifest[name] for name in ("scenario", "policy")
+    }
+    assert event.extra["measures"]
+
+
 def test_a_check_of_another_accounting_is_no_pass(tmp_path: Path) -> None:
     """It has a reason that the measures do not have; the run's second judgement says the same."""
     folder: RunFolder = quick_spike_run().write(tmp_path)
@@ -300,3 +322,25 @@ def test_a_check_of_another_accounting_is_no_pass(tmp_path: Path) -> None:
 
     verdict = judge_run(folder, reads_checks=True)
     assert (verdict.status, verdict.reasons) == ("undetermined", ("the log is empty",))
+
+
+def test_a_night_has_the_cells_of_its_lines() -> None:
+    """Each with its policy, if it has one; seed and overrides are those of all."""
+    more = "bursty lag-fast-up-slow-down\n\n  hello \n"
+    params = {"scenario": "quick_spike", "policy": None, "seed": 0, MORE_CELLS: more}
+    shared = {"seed": 0, "keep_bench": False, "ask": False}
+
+    assert cells_of_night({**params, "overrides": ""}) == [
+        {"scenario": "quick_spike", "policy": "", **shared},
+        {"scenario": "bursty", "policy": "lag-fast-up-slow-down", **shared},
+        {"scenario": "hello", "policy": "", **shared},
+    ]
+
+
+@pytest.mark.parametrize(
+    "more", ["hello a b", "quick_spike", "hello\nhello", "\n".join(map(str, range(20)))]
+)
+def test_a_line_that_is_no_new_cell_is_refused(more: str) -> None:
+    """Too many words, a cell that the night has, more cells than a night takes."""
+    with pytest.raises(WrongInput, check=lambda error: error.field == MORE_CELLS):
+        cells_of_night({"scenario": "quick_spike", MORE_CELLS: more})

@@ -28,7 +28,12 @@ from lagbench_airflow import bench_life as run_topics
 from lagbench_airflow import params as planning
 from lagbench_airflow.hooks import kafka
 from lagbench_airflow.hooks import target as targets
-from lagbench_airflow.params import refuse_unknown, scenario_run_params, settings_of
+from lagbench_airflow.params import (
+    refuse_unknown,
+    rehearsal_params,
+    scenario_run_params,
+    settings_of,
+)
 from lagbench_airflow.task_life import CellRun
 
 from airflow.sdk.definitions.param import ParamsDict  # isort: skip
@@ -291,6 +296,40 @@ def test_the_form_offers_the_catalog() -> None:
     assert texts["hello"] == "hello: A 6x spike for 20 s on 4 partitions, the first thing to try"
     with pytest.raises(ParamValidationError):
         form["scenario"].resolve(None)
+
+
+def test_the_form_offers_the_files_of_allowed_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scenarios and policies are told apart, by a line of each; neither is anything else."""
+    inside = tmp_path / "shop"
+    inside.mkdir()
+    (inside / "sale.yaml").write_text("description: The sale\nprofile: {kind: steady}\n")
+    (tmp_path / "mine.yml").write_text("# Mine\nkind: ScaledObject\n")
+    (tmp_path / "other.yaml").write_text("kind: Deployment\n")
+    monkeypatch.setenv("LAGBENCH_ALLOWED_FOLDERS", str(tmp_path))
+
+    form = scenario_run_params()
+    offered = {
+        name: form[name].schema["values_display"][path]
+        for name in ("scenario", "policy")
+        for path in form[name].schema["enum"]
+        if path and path.startswith("/")
+    }
+
+    assert offered == {"scenario": "sale.yaml: The sale", "policy": "mine.yml: Mine"}
+
+
+def test_the_defaults_of_the_night_are_the_deployers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A schedule has no form; what is no field of the form is refused."""
+    monkeypatch.setenv("LAGBENCH_NIGHTLY", '{"scenario": "bursty", "seed": 3}')
+    form = rehearsal_params()
+
+    assert (form["scenario"].resolve(), form["seed"].resolve()) == ("bursty", 3)
+    for wrong in ('{"polcy": "a"}', "bursty"):
+        monkeypatch.setenv("LAGBENCH_NIGHTLY", wrong)
+        with pytest.raises(WrongInput):
+            rehearsal_params()
 
 
 FILLED = {"seed": 0, "balancer": "range", "rate": None, "commit": "", "spike_mult": 5}

@@ -33,7 +33,7 @@ from lagbench.core.scenario.scenario import Scenario
 from lagbench.errors import NotReady
 from lagbench.programs.live.run_follower import parse_settings
 from lagbench_airflow.operators import start_companions as follow_run
-from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
+from lagbench_airflow.operators.apply_run_policy import ApplyRunPolicyOperator
 from lagbench_airflow.operators.fence_run import FenceRunOperator
 from lagbench_airflow.operators.run_consumers import RunConsumersOperator
 from lagbench_airflow.operators.start_companions import (
@@ -203,7 +203,7 @@ def two(world: World) -> World:
 
 def start_both(world: World) -> None:
     """Run consumers, recorders and policies."""
-    for kind in (RunConsumersOperator, StartRecorderOperator, ApplyScalingPolicyOperator):
+    for kind in (RunConsumersOperator, StartRecorderOperator, ApplyRunPolicyOperator):
         execute(kind, world)
 
 

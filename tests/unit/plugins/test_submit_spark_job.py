@@ -22,6 +22,7 @@ from lagbench.embedded import spark_packages
 from lagbench.errors import NotReady, WrongInput
 from lagbench.shared_with_spark.spark_job import PROGRESS_FILE
 from lagbench_airflow.hooks.spark import SparkTarget
+from lagbench_airflow.operators import submit_spark_job
 from lagbench_airflow.operators.submit_spark_job import (
     WRITTEN_TABLES,
     PipelineJob,
@@ -192,6 +193,33 @@ def test_kubernetes_gets_a_driver_of_its_own(spark: Submitter, tmp_path: Path) -
     assert "local:///opt/lagbench/spark_jobs/pipeline.py" in spark.arguments
 
 
+@pytest.mark.parametrize("is_running", [True, False])
+def test_a_retry_on_kubernetes_waits_for_the_driver_that_runs(
+    world: World, spark: Submitter, monkeypatch: pytest.MonkeyPatch, *, is_running: bool
+) -> None:
+    """Its pod has the name of the try; one that has failed is left, and another is submitted."""
+    kube, first = world.kube, f"pipeline-{RUN_ID}-1"
+    monkeypatch.setattr(submit_spark_job, "open_kube", lambda: kube)
+    settings = {"lagbench_image": "i:1", "lagbench_runs": "/r", "lagbench_runs_claim": "runs"}
+    spark.connect("k8s://https://10.0.0.1:6443", **settings)
+    spark.fence()
+    phase = "Running" if is_running else "Failed"
+    kube.objects["Pod", first] = {"status": {"phase": phase}}
+
+    def wait_until(condition: Any, **_: Any) -> None:
+        assert not condition(kube)
+        kube.objects["Pod", first]["status"]["phase"] = "Succeeded"
+        assert condition(kube)
+
+    monkeypatch.setattr(kube, "wait_until", wait_until)
+    ti = SimpleNamespace(try_number=2)
+
+    assert spark.task().execute({"ti": ti})["job"] == "pipeline"
+    assert spark.notes.exists() is not is_running
+    if not is_running:
+        assert spark.conf["spark.kubernetes.driver.pod.name"] == f"pipeline-{RUN_ID}-2"
+
+
 @pytest.mark.parametrize("is_runs_root", [False, True])
 def test_the_run_is_carried_to_a_volume_and_back(
     world: World, spark: Submitter, tmp_path: Path, *, is_runs_root: bool
@@ -229,7 +257,7 @@ def test_a_root_that_the_driver_does_not_see_is_refused(spark: Submitter) -> Non
 def earlier(world: World, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Provide the context of an earlier task, in a process that runs all tasks."""
     monkeypatch.setenv("LAGBENCH_DAG_PROCESS", str(os.getpid()))
-    plan = {"run_folder": str(world.folder.path)}
+    plan = {"run_id": str(world.folder.path)}
     return {"ti": SimpleNamespace(xcom_pull=lambda **_: plan)}
 
 

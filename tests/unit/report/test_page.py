@@ -198,6 +198,16 @@ def test_the_page_shows_the_actions(folder: RunFolder) -> None:
     assert '"name":"kill pod"' in html
 
 
+def test_each_scale_step_is_drawn_beside_the_limit(folder: RunFolder) -> None:
+    """The dot of a step says its dip with its precision; one of the start is none of a step."""
+    shown = write_report(folder).read_text(encoding="utf-8")
+
+    said = re.findall(
+        r"<title>(steps \w+), step \d of \d: [^<]*, step within the limit</title>", shown
+    )
+    assert said == ["steps up"] * 3 + ["steps down"] * 2
+
+
 def test_the_page_explains_a_consumer_on_spark(folder: RunFolder) -> None:
     """The saw, the reaction, the parallelism, and each batch whose messages were done again."""
     measures = folder.read_json(folder.measures)
@@ -241,7 +251,7 @@ def test_scripts_and_styles_are_all_and_ours_or_published() -> None:
     assert files == PUBLISHED
     for folder, names in (("scripts", page.SCRIPTS), ("styles", page.STYLES)):
         found = {file.name.split(".")[0] for file in ROOM.joinpath(folder).iterdir()}
-        assert found - {"advice"} == set(names)  # of its own page
+        assert found - {"advice", "bench"} == set(names)  # of other pages
 
 
 def test_nothing_is_loaded_from_elsewhere_and_no_text_becomes_markup() -> None:

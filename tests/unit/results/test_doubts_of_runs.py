@@ -157,6 +157,10 @@ INVALID: dict[str, tuple[Damage, str]] = {
     "early log": (rows("lag", early_log), "that were not yet due"),
     "late generator": (finished(lateness_p99_ms=5000.0), "the generator fell behind"),
     "stopped producer": (finished(reason="stopped by SIGTERM"), "did not complete its stream"),
+    "aborted": (
+        finished(aborted="total lag 9", sent=12, reason="aborted: total lag 9"),
+        "total lag 9; 12 of ",
+    ),
     "second producer": (second_producer, "2 producers reported a stream"),
 }
 DOUBTS: dict[str, tuple[Damage, str]] = {
@@ -187,6 +191,7 @@ DOUBTS: dict[str, tuple[Damage, str]] = {
     "static members": (settings(static_membership=True), "other_settings"),
     "other commits": (settings(commit="auto"), "other_settings"),
     "no shutdown": (settings(graceful_shutdown=False), "other_settings"),
+    "other work": (settings(work="waited"), "other_settings"),
     "other balancer": (settings(balancer="range"), "other_settings"),
     "other seed": (lambda run: run.set_scenario(seed=99), "other_settings"),
     "no ends of a partition": (
@@ -204,6 +209,14 @@ DOUBTS: dict[str, tuple[Damage, str]] = {
 def test_another_load_is_invalid(run: TamperedRun, damage: Damage, why: str) -> None:
     """What Kafka took was not the plan, whoever tells so: nothing passes or fails."""
     check(run, {"run": OPEN, "invalid": why}, damage)
+
+
+def test_an_abort_is_the_only_reason_that_is_given(run: TamperedRun) -> None:
+    """A log that is late and a generator that ended early are its consequences."""
+    late_log(run)
+    finished(aborted="total lag 9", sent=12, reason="aborted: total lag 9")(run)
+
+    assert [text.startswith("aborted") for text in run.judge().invalid] == [True]
 
 
 @pytest.mark.parametrize(("damage", "code"), DOUBTS.values(), ids=DOUBTS)

@@ -14,7 +14,12 @@ from tests.fakes.experiments import experiment, write_run
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder
 from lagbench.adapters.runs.run_folder import list_runs
 from lagbench.core.compare.experiment import Experiment, PlannedRun
-from lagbench.core.compare.experiment_result import ExperimentResult, decidability_note
+from lagbench.core.compare.experiment_result import (
+    ExperimentResult,
+    StepCount,
+    decidability_note,
+)
+from lagbench.core.measures.rate_dip import NOTHING_TO_DO
 from lagbench.errors import NotReady, WrongInput
 from lagbench.results.executions import (
     conclude,
@@ -328,6 +333,90 @@ def test_an_identity_experiment_shows_claims_and_compares_nothing(
     for found in result.shown:
         values = ", ".join("–" if value is None else f"{value:.0f}" for value in found.values)
         assert f"| {found.expected} | {values} | {found.verdict} |" in folder.page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("claim", "step", "counted", "verdict"),
+    [
+        # One step of three that dips is enough, although their mean is far below.
+        (
+            "scale_up_dip_percent",
+            {"dip_percent": 25.0, "dip_noise_percent": 1.0},
+            (2, 1, 0),
+            "refuted",
+        ),
+        # A step within its noise is no pass, and without any known noise neither.
+        ("scale_up_dip_percent", {"dip_percent": 25.0, "dip_noise_percent": 8.0}, (2, 0, 1), ""),
+        ("scale_up_dip_percent", {"dip_percent": 25.0, "dip_noise_percent": None}, (2, 0, 1), ""),
+        (
+            "scale_up_dip_percent",
+            {"dip_percent": 19.0, "dip_noise_percent": 8.0},
+            (3, 0, 0),
+            "shown",
+        ),
+        # One that was not measured is open, and one of an idle group is none.
+        ("scale_up_dip_percent", {"dip_percent": None, "reason": "why"}, (2, 0, 1), ""),
+        (
+            "scale_up_dip_percent",
+            {"dip_percent": None, "reason": NOTHING_TO_DO},
+            (2, 0, 0),
+            "shown",
+        ),
+        # Steps down have a claim of their own; one on both has all of the run's five.
+        (
+            "scale_down_dip_percent",
+            {"dip_percent": 25.0, "dip_noise_percent": 1.0},
+            (2, 0, 0),
+            "shown",
+        ),
+        (
+            "rebalance_dip_percent",
+            {"dip_percent": 25.0, "dip_noise_percent": 1.0},
+            (4, 1, 0),
+            "refuted",
+        ),
+        # Not seen to recover for 30 s is not below 20 s.
+        (
+            "scale_up_recovery_seconds",
+            {"dip_percent": 40.0, "recovery_seconds": None, "observed_seconds": 30.0},
+            (2, 1, 0),
+            "refuted",
+        ),
+    ],
+)
+def test_a_claim_on_steps_holds_for_each_step(
+    tmp_path: Path, claim: str, step: dict[str, Any], counted: tuple[int, ...], verdict: str
+) -> None:
+    """It takes each step with its precision, not their mean."""
+    cells = [{"name": "calm", "shows": {claim: {"below": 20}}}]
+    folder = started(tmp_path, identity(0, 0, cells=cells))
+    (run,) = read_progress(folder).missing
+    written = write_run(tmp_path, run)
+    measures = written.read_json(written.measures)
+    episode = next(e for e in measures["rebalances"]["episodes"] if e["trigger"] == "scale_up")
+    episode.update(step)
+    written.write_json(written.measures, measures)
+    record_run(folder, run, written, now=2)
+
+    (found,) = conclude(folder, root=tmp_path).shown
+
+    assert found.steps is not None
+    assert tuple(found.steps.model_dump().values()) == counted
+    assert found.verdict == (verdict or "undetermined")
+    assert f"{counted[0]} of {sum(counted)} steps" in folder.page.read_text()
+
+
+def test_a_claim_on_steps_of_a_run_without_one_is_undetermined(tmp_path: Path) -> None:
+    """Nothing dipped, because nothing was scaled: that shows nothing."""
+    cells = [{"name": "calm", "shows": {"action_dip_percent": {"below": 20}}}]
+    folder = started(tmp_path, identity(0, 0, cells=cells))
+
+    (found,) = play(tmp_path, folder, lambda _run: {}).shown
+
+    assert (found.verdict, found.steps) == (
+        "undetermined",
+        StepCount(met=0, missed=0, undetermined=1),
+    )
 
 
 @pytest.mark.parametrize(

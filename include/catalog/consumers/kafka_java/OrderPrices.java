@@ -23,8 +23,9 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * are committed automatically: those of a poll by a later poll. SIGTERM wakes the loop up; then what is
  * buffered is delivered, and closing the consumer leaves the group.
  *
- * <p>Two variables change that: PARTITION_ASSIGNMENT_STRATEGY names assignors other than the client's
- * own, and with COMMIT_ON_REVOKE what is done is committed before partitions leave.
+ * <p>Three variables change that: PARTITION_ASSIGNMENT_STRATEGY names assignors other than the client's
+ * own, with COMMIT_ON_REVOKE what is done is committed before partitions leave, and GROUP_PROTOCOL
+ * "consumer" is KIP-848, where the broker assigns.
  */
 public final class OrderPrices {
   private static final long MESSAGE_COST_MILLIS = 4;
@@ -122,7 +123,9 @@ public final class OrderPrices {
     settings.setProperty("group.id", env("GROUP_ID"));
     settings.setProperty("auto.offset.reset", "earliest");
     var assignors = System.getenv("PARTITION_ASSIGNMENT_STRATEGY");
-    if (assignors != null) { // else the client's default
+    if ("consumer".equals(System.getenv("GROUP_PROTOCOL"))) {
+      settings.setProperty("group.protocol", "consumer");
+    } else if (assignors != null) { // else the client's default
       settings.setProperty("partition.assignment.strategy", assignors);
     }
     return settings;

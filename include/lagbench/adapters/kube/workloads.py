@@ -111,28 +111,55 @@ TAKEN_UP_TIMEOUT_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class PutPolicy:
-    """A policy in force: its difference from the one before, its generation, its HPA's content."""
+    """A policy in force: its difference from the one before, its generation, its HPA's content.
+
+    The content is empty if the caller has not waited for it.
+    """
 
     difference: str
     generation: int | None
     hpa: dict[str, Any]
 
 
-def put_policy(kube: Kube, manifest: dict[str, Any], limits: PolicyLimits) -> PutPolicy:
-    """Apply the policy; return when the autoscaler has taken it up.
+def put_policy(
+    kube: Kube, manifest: dict[str, Any], limits: PolicyLimits, *, waits: bool = True
+) -> PutPolicy:
+    """Apply the policy; return when the autoscaler has taken it up, or at once (not ``waits``).
 
-    No policy of the other kind is left.
+    No policy of the other kind is left, and no field of the one before, also of another manager.
 
     :raises NotReady: the autoscaler has not taken it up in time; it may be in force.
     """
-    name = manifest["metadata"]["name"]
-    found = (kube.get(kind, name) for kind in POLICY_KINDS)
-    before = next((policy for policy in found if policy is not None), None)
-    _delete_other_kind(kube, manifest["kind"], name)
+    kind, name = manifest["kind"], manifest["metadata"]["name"]
+    before = policy_in_force(kube, name)
+    _delete_other_kind(kube, kind, name)
     applied = kube.apply(manifest)
-    difference = policy_diff(before, applied)
-    hpa = _wait_taken_up(kube, manifest, limits, is_changed=bool(difference))
+    was = before["spec"] if before is not None and before["kind"] == kind else {}
+    # Server-side apply leaves the fields that another manager has set (kubectl, Helm).
+    if left := _left_over(was, applied["spec"], manifest["spec"]):
+        applied = kube.merge(kind, name, {"spec": left})
+    difference, hpa = policy_diff(before, applied), dict[str, Any]()
+    if waits:
+        hpa = _wait_taken_up(kube, manifest, limits, is_changed=bool(difference))
     return PutPolicy(difference, applied["metadata"].get("generation"), hpa)
+
+
+def policy_in_force(kube: Kube, name: str) -> Manifest | None:
+    """Return the ScaledObject or the HPA of that name; None: there is neither."""
+    found = (kube.get(kind, name) for kind in POLICY_KINDS)
+    return next((policy for policy in found if policy is not None), None)
+
+
+def _left_over(before: Any, applied: Any, wanted: Any) -> dict[str, Any]:
+    """Return a merge patch without the fields of ``before`` that ``wanted`` lacks."""
+    patch: dict[str, Any] = {}
+    for name in before.keys() & applied.keys():
+        parts = [one.get(name) for one in (before, applied, wanted)]
+        if name not in wanted:
+            patch[name] = None
+        elif all(isinstance(part, dict) for part in parts) and (inner := _left_over(*parts)):
+            patch[name] = inner
+    return patch
 
 
 def policy_diff(

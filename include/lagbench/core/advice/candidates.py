@@ -23,6 +23,7 @@ from lagbench.core.hpa.controller_flags import (
     KUBERNETES_ANNOTATION,
     has_gate,
 )
+from lagbench.core.object_schema import value_at
 from lagbench.core.policy.policy_limits import LAG_THRESHOLD_ANNOTATION
 from lagbench.core.policy.stream_windows import WINDOWS_ANNOTATION
 from lagbench.core.scenario.offered_load import load_spikes, offered_load
@@ -34,6 +35,9 @@ _SECONDS = (0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 45.0, 60.0)
 _PARTS_OF_SLO = (0.1, 0.25, 0.5, 0.75)
 _UP_WINDOWS = (0, 0, 0, 15, 30, 60)
 _DOWN_WINDOWS = (0, 30, 60, 120, 180, 300, 600)
+DOWN_WINDOW = "horizontalPodAutoscalerConfig.behavior.scaleDown.stabilizationWindowSeconds"
+_SAFE_DOWN_WINDOW = 60
+"""The pauses that a load does not have cost a shorter window nothing, so the search takes none."""
 _DOWN = (
     (("Percent", 100, 15),),
     (("Percent", 50, 15),),
@@ -110,6 +114,9 @@ class Space:
         thresholds = {_rounded(self.pod_rate * one) for one in seconds}
         cap = self.most_threshold
         self.thresholds = sorted({one if cap is None else min(one, cap) for one in thresholds})
+        window = value_at(self.skeleton.advanced, DOWN_WINDOW)
+        shortest = _SAFE_DOWN_WINDOW if window is None else min(int(window), _SAFE_DOWN_WINDOW)
+        self.down_windows = sorted({shortest, *(w for w in _DOWN_WINDOWS if w >= shortest)})
         quarter, many = max(1, most // 4), max(2, most // 2)
         self.ups: tuple[tuple[tuple[str, int, int], ...], ...] = (
             (("Pods", most, 15),),
@@ -206,7 +213,7 @@ class Space:
             ("up", self.ups),
             ("up_window", _UP_WINDOWS),
             ("down", _DOWN),
-            ("down_window", _DOWN_WINDOWS),
+            ("down_window", self.down_windows),
             ("up_tolerance", _TOLERANCES_UP if has_tolerance else (None,)),
             ("down_tolerance", _TOLERANCES_DOWN if has_tolerance else (None,)),
         ]

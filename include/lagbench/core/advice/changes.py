@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lagbench.core.advice.candidates import rules_text
@@ -132,7 +132,7 @@ def with_changes(question: Question, advice: Advice, evaluate: Evaluate) -> Advi
     found = {
         one.key: one.rows for one in evaluate([job for _, js in trials.values() for job in js])
     }
-    judge = Judge(question)
+    judge = Judge(replace(question, slos=[advice.slo, *advice.also]))
     judged = {
         name: pick.model_copy(
             update={

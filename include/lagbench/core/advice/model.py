@@ -170,6 +170,7 @@ class Advice(MeasureModel):
     """The answer: the cheapest policy that holds the SLO, or why there is none."""
 
     outcome: Answer
+    question: str = ""  # ``Question.key``
     reasons: tuple[str, ...]  # each a sentence; of an advice its conditions
     slo: AskedSlo  # the front's axis
     also: tuple[AskedSlo, ...] = ()  # further SLOs, which must hold, too

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import ceil
 
 import lagbench
+from lagbench.core.advice.job import digest
 from lagbench.core.advice.model import AskedSlo
 from lagbench.core.hpa.controller_flags import DEFAULT_KUBERNETES, KUBERNETES_VERSIONS
 from lagbench.core.policy.policy import Policy
@@ -20,6 +21,8 @@ from lagbench.core.simulation.simulated_world import SimulatedEnvironment
 from lagbench.errors import WrongInput
 
 LEAST_BUDGET = 8
+FLIPS = "flips"
+"""The SLO that has no residuals: a margin of whole flips would be arbitrary."""
 OF_SPIKES = ("reaction_seconds", "drain_seconds")
 """SLOs that only a spike can break."""
 _CHANGES_THE_QUESTION = ("swap_policy", "grow_partitions")
@@ -42,6 +45,21 @@ class Question:
     draws: tuple[int, ...] = (2, 5, 20, 60)  # of each stage, those before included
     code: str = lagbench.__version__  # of the simulator, for the keys of the jobs
     errors: Mapping[str, ModelError] | None = None  # None: those of the simulator
+
+    @property
+    def key(self) -> str:
+        """Name all that an answer depends on; the residuals are those of the code."""
+        policies = {"": self.present, **self.rivals}
+        return digest(
+            {
+                "scenarios": [one.model_dump(mode="json") for one in self.scenarios],
+                "slos": [one.model_dump() for one in self.slos],
+                "policies": {name: one and one.manifest for name, one in policies.items()},
+                "environment": asdict(self.environment),
+                "bounds": (self.min_replicas, self.max_replicas, self.version),
+                "effort": (self.budget, self.draws, self.code),
+            }
+        )
 
     def error_of(self, slo: str) -> ModelError | None:
         """Return how far real runs are from the simulated measure; None: it is not known."""
@@ -82,7 +100,7 @@ def _problems(question: Question) -> Iterator[tuple[str, object, str]]:
     for slo in question.slos:
         if slo.name not in SIMULATED_SLOS:
             yield "--slo", slo.name, f"of {', '.join(SIMULATED_SLOS)}"
-        if not (slo.limit > 0 or (slo.name == "flips" and slo.limit == 0)):
+        if not (slo.limit > 0 or (slo.name == FLIPS and slo.limit == 0)):
             yield "--slo", f"{slo.name}={slo.limit:g}", "a limit above 0"
     names = [*(slo.name for slo in question.slos), *(one.name for one in question.scenarios)]
     for name, count in Counter(names).items():
@@ -117,7 +135,7 @@ def refusals(question: Question) -> Iterator[str]:
         if slo.name in OF_SPIKES and not any(map(has_spike, question.scenarios)):
             names = ", ".join(one.name for one in question.scenarios)
             yield f"{names}: no spike, so there is no {slo.slo.title.lower()} to judge"
-        if question.error_of(slo.name) is None and slo.name != "flips":
+        if question.error_of(slo.name) is None and slo.name != FLIPS:
             yield f"no run has shown how far {slo.name} is from its simulation, so no margin"
 
 

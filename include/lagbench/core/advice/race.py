@@ -93,22 +93,23 @@ class Race:
     def extend(self, entries: Sequence[Entry], places: Sequence[Place], draws: int) -> None:
         """Simulate the draws up to ``draws`` that an entry has not seen."""
         version = self._judge.question.version
-        waiting: dict[str, tuple[Entry, str]] = {}
+        waiting: dict[str, list[list[Row]]] = {}  # a rival may be the present policy
         jobs = []
         for entry in entries:
             for place in places:
-                seen = len(entry.rows.setdefault(place.name, []))
+                rows = entry.rows.setdefault(place.name, [])
+                seen = len(rows)
                 if seen >= draws:
                     continue
                 draft = entry.draft
                 job = new_job(draft.name, draft.manifest, place, range(seen, draws), version)
                 if job.key not in waiting:
                     jobs.append(job)
-                waiting[job.key] = (entry, place.name)
+                waiting.setdefault(job.key, []).append(rows)
                 self.simulations += draws - seen
         for outcome in self._evaluate(jobs):
-            entry, name = waiting[outcome.key]
-            entry.rows[name].extend(outcome.rows)
+            for rows in waiting[outcome.key]:
+                rows.extend(outcome.rows)
 
     def table(self, entries: Sequence[Entry], places: Sequence[Place]) -> Table:
         """Return the entries' costs and values at all places."""

@@ -81,6 +81,7 @@ def judge_again(
     race.extend(entries, [changed for _, _, changed in other], DRAWS)
     rows: list[RobustRow] = []
     fallen: dict[str, list[str]] = {}
+    shown: dict[tuple[str, str], str] = {}  # of candidate and variant, the first SLO that broke
     limits: list[str] = []
     asked = judge.question.slos
     for place, name, changed in other:
@@ -88,7 +89,11 @@ def judge_again(
         for entry in entries:
             values = judge.values(entry.rows[changed.name], changed, entry.limits)
             worst = values.max(axis=0)
-            broken = [slo for slo, most in zip(asked, worst, strict=True) if most > slo.limit]
+            broken = [
+                "never" if most == inf else slo.text(float(most))
+                for slo, most in zip(asked, worst, strict=True)
+                if most > slo.limit
+            ]
             first = float(worst[0])
             of_variant.append(
                 RobustRow(
@@ -99,14 +104,16 @@ def judge_again(
                     holds=not broken,
                 )
             )
+            if broken:
+                shown[entry.draft.name, name] = broken[0]
         rows += of_variant
         if not any(row.holds for row in of_variant):
             limits.append(f"{place.scenario.name}: with {name} none of the best holds every SLO")
             continue
         for row in of_variant:
             if not row.holds:
-                shown = "never" if row.value is None else asked[0].text(row.value)
-                fallen.setdefault(row.candidate, []).append(f"{name} ({shown})")
+                text = f"{name} ({shown[row.candidate, name]})"
+                fallen.setdefault(row.candidate, []).append(text)
     dropped = [
         Dropped(candidate=name, reason=f"falls over with {', '.join(reasons)}")
         for name, reasons in fallen.items()

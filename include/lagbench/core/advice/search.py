@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import inf
 from typing import Any
 
 from lagbench.core.advice.bounds import bounds_of
-from lagbench.core.advice.candidates import Draft, Space
+from lagbench.core.advice.candidates import DOWN_WINDOW, Draft, Space
 from lagbench.core.advice.front import front_of, importance_of, knee_of
-from lagbench.core.advice.job import Place
+from lagbench.core.advice.job import KEPT, Place, evaluate_job, new_job
 from lagbench.core.advice.judge import Judge
 from lagbench.core.advice.model import (
     Advice,
+    AskedSlo,
     Candidate,
     Dropped,
     Family,
@@ -20,9 +23,10 @@ from lagbench.core.advice.model import (
     RobustRow,
     Searched,
 )
-from lagbench.core.advice.question import Question, check_question, refusals
+from lagbench.core.advice.question import FLIPS, Question, check_question, refusals
 from lagbench.core.advice.race import Entry, Evaluate, Race, Table, left_after
 from lagbench.core.advice.robust import DRAWS, judge_again, regrets
+from lagbench.core.object_schema import value_at
 from lagbench.core.policy.policy import Policy, check_fit
 from lagbench.core.policy.review.policy_review import review_policy
 from lagbench.core.simulation.simulate import left_out
@@ -32,6 +36,8 @@ _FINALISTS = 10
 _VARIANTS = 11  # of ``robust``, at most
 _PRICE = 0.2
 """Regret above the least one up to which more reserve is looked for."""
+_PRICE_OF_PART = 0.05
+"""Regret of a family that needs something to run beside KEDA, or hours that the load keeps."""
 _NEAR = 0.02
 """Smaller differences of regret do not count: the plainer policy is advised."""
 _PLAINNESS = ("present", "fixed", "lag", "rival", "cron", "backlog-slo", "lag-scaler")
@@ -55,6 +61,7 @@ def bounds_only(question: Question) -> Advice:
     first, *also = question.slos
     refused = tuple(refusals(question))
     common: dict[str, Any] = {
+        "question": question.key,
         "slo": first,
         "also": tuple(also),
         "scenarios": scenarios,
@@ -82,20 +89,29 @@ def search(question: Question, evaluate: Evaluate) -> Advice:
     begun = bounds_only(question)
     if begun.outcome != "advice":
         return begun
+    given, unfit = _given(question)
+    asked = Judge(question)
+    question = replace(question, slos=[*question.slos, *_calm(question, given, evaluate)])
+    begun = begun.model_copy(update={"also": tuple(question.slos[1:])})
     judge, places = Judge(question), list(_places(question).values())
     race = Race(judge, places, evaluate)
-    given, unfit = _given(question)
-    drafts = [*given, *Space(question).drafts()]
+    space = Space(question)
+    drafts = [*given, *space.drafts()]
     first, last = race.run(drafts)
     holds = {
         entry.draft.name: bool(holding)
         for entry, holding in zip(last.entries, last.holding, strict=True)
     }
-    regret = regrets(last, _eligible(question, last))
+    regret = regrets(last, _eligible(question, last, space.down_windows[0]))
     found = {
         entry.draft.name: _candidate(judge, entry, places, holds, regret) for entry in last.entries
     }
     searched = list(found.values())
+    freer = [
+        found[entry.draft.name]
+        for entry in last.entries
+        if all(asked.holds(asked.values(entry.rows[p.name], p, entry.limits)) for p in places)
+    ]
     front = front_of(one for one in searched if one.family not in ("present", "rival"))
     answer = begun.model_copy(
         update={
@@ -137,10 +153,10 @@ def search(question: Question, evaluate: Evaluate) -> Advice:
     return answer.model_copy(
         update={
             "pick": pick,
-            "runner_up": _runner_up(pick, [*ranked[1:], *_ranked(able)]),
+            "runner_up": _runner_up(pick, answer.present, [*ranked[1:], *_ranked(able)]),
             "dropped": (*unfit, *fallen),
             "margin": _margin(judge, question, pick),
-            "reasons": tuple(_reasons(pick, searched, limits)),
+            "reasons": tuple(_reasons(pick, searched, freer, limits)),
         }
     )
 
@@ -160,7 +176,7 @@ def _places(question: Question) -> dict[str, Place]:
 
 
 def _given(question: Question) -> tuple[list[Draft], list[Dropped]]:
-    """Return the present policy and the rivals that fit each scenario, and why others do not."""
+    """Return the present policy and the rivals that can be simulated, and why others cannot."""
     given: list[tuple[str, Family, Policy]] = []
     if question.present is not None:
         given.append(("present", "present", question.present))
@@ -168,13 +184,38 @@ def _given(question: Question) -> tuple[list[Draft], list[Dropped]]:
     drafts, unfit = list[Draft](), list[Dropped]()
     for name, family, policy in given:
         try:
-            for scenario in question.scenarios:
-                check_fit(scenario, policy)
+            for place in _places(question).values():
+                check_fit(place.scenario, policy)
+                evaluate_job(new_job(name, policy.manifest, place, range(1), question.version))
         except WrongInput as error:
-            unfit.append(Dropped(candidate=name, reason=f"does not fit: {error}"))
+            why = str(error).removeprefix(f"{error.where}: ")
+            unfit.append(Dropped(candidate=name, reason=f"does not fit: {why}"))
             continue
         drafts.append(Draft(name, family, policy.manifest))
     return drafts, unfit
+
+
+def _calm(question: Question, given: Sequence[Draft], evaluate: Evaluate) -> Iterator[AskedSlo]:
+    """Yield the limit of flips that holds unless another one was asked.
+
+    That of the scenarios, by which a run of the pick is judged; if they have none, what the
+    present policy needs.
+    """
+    if any(slo.name == FLIPS for slo in question.slos):
+        return
+    limits = [one.slos.flips for one in question.scenarios if one.slos.flips is not None]
+    if limits:
+        yield AskedSlo(name=FLIPS, limit=min(limits))
+        return
+    jobs = [
+        new_job(one.name, one.manifest, place, range(question.draws[-1]), question.version)
+        for one in given
+        if one.family == "present"
+        for place in _places(question).values()
+    ]
+    flips = [row[KEPT.index(FLIPS)] or 0 for found in evaluate(jobs) for row in found.rows]
+    if flips:
+        yield AskedSlo(name=FLIPS, limit=max(flips))
 
 
 def _candidate(
@@ -196,10 +237,11 @@ def _candidate(
     )
 
 
-def _eligible(question: Question, table: Table) -> dict[str, bool]:
+def _eligible(question: Question, table: Table, shortest: int) -> dict[str, bool]:
     """Return which candidates hold and may be advised: ``policy check`` finds no error in them.
 
-    A cron's hours are those of this load, so it is advised only to one who has such hours.
+    A cron's hours are those of this load, so it is advised only to one who has such hours. A rival
+    has no scale-down window that the search would not choose.
     """
     may_cron = question.present is not None and any(
         one.type == "cron" for one in question.present.limits.of_triggers
@@ -207,9 +249,15 @@ def _eligible(question: Question, table: Table) -> dict[str, bool]:
     return {
         entry.draft.name: bool(holds)
         and (entry.draft.family != "cron" or may_cron)
+        and (entry.draft.family != "rival" or _keeps_pods(entry.draft, shortest))
         and review_policy(entry.draft.manifest, where=entry.draft.name).can_run
         for entry, holds in zip(table.entries, table.holding, strict=True)
     }
+
+
+def _keeps_pods(draft: Draft, seconds: int) -> bool:
+    window = value_at(draft.manifest, f"spec.advanced.{DOWN_WINDOW}")
+    return window is None or int(window) >= seconds  # Kubernetes' own is the longest
 
 
 def _finalists(searched: Sequence[Candidate], table: Table) -> list[Entry]:
@@ -226,18 +274,28 @@ def _finalists(searched: Sequence[Candidate], table: Table) -> list[Entry]:
 def _ranked(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return them by regret in steps that matter, then the plainer, fewer flips, less lag."""
 
+    def price(one: Candidate) -> float:
+        return (one.regret or 0.0) + (_PRICE_OF_PART if one.family in _NEEDS else 0.0)
+
+    least = min(map(price, candidates), default=0.0)
+
     def rank(one: Candidate) -> tuple[Any, ...]:
-        regret, value = one.regret or 0.0, one.slo_value
-        step, plain = int(regret / _NEAR), _PLAINNESS.index(one.family)
-        return step, plain, one.flips or 0, regret, value or 0.0, one.name
+        step, plain = int((price(one) - least) / _NEAR), _PLAINNESS.index(one.family)
+        return step, plain, one.flips or 0, one.regret or 0.0, one.slo_value or 0.0, one.name
 
     return sorted(candidates, key=rank)
 
 
-def _runner_up(pick: Candidate, others: Sequence[Candidate]) -> Candidate | None:
-    """Return the best that is another policy, not the same one with a neighbouring window."""
+def _runner_up(
+    pick: Candidate, present: Candidate | None, others: Sequence[Candidate]
+) -> Candidate | None:
+    """Return the best that is another policy, not the same one with a neighbouring window.
+
+    The present policy is none: it stands beside the pick anyway.
+    """
     decisive = ("lagThreshold", "minReplicaCount", "backlogSeconds", "sustainSeconds")
-    others = [one for one in others if one.name != pick.name]
+    known = [one.manifest for one in (pick, present) if one is not None]
+    others = [one for one in others if one.manifest not in known]
     for one in others:
         if one.family != pick.family or any(
             one.knobs.get(name) != pick.knobs.get(name) for name in decisive
@@ -262,10 +320,15 @@ def _margin(judge: Judge, question: Question, pick: Candidate) -> Margin:
 
 
 def _reasons(
-    pick: Candidate, searched: Sequence[Candidate], limits: Sequence[str]
+    pick: Candidate,
+    searched: Sequence[Candidate],
+    freer: Sequence[Candidate],
+    limits: Sequence[str],
 ) -> Iterator[str]:
-    """Yield the conditions of the advice; that it is cheaper, its numbers say."""
-    cost = pick.pod_minutes
+    """Yield the conditions of the advice; that it is cheaper, its numbers say.
+
+    :param freer: those that hold every SLO which the question itself has.
+    """
     if pick.family in _NEEDS:
         yield _NEEDS[pick.family]
     for one in review_policy(pick.manifest, where=pick.name).findings:
@@ -274,13 +337,23 @@ def _reasons(
     if pick.flips:
         yield f"its replicas flip {pick.flips:g} times: --slo flips=0 requests a calm policy"
     crons = [one for one in searched if one.family == "cron" and one.holds]
-    best = min(crons, key=lambda one: one.pod_minutes or 0.0, default=None)
-    if best is not None and cost and best.pod_minutes and best.pod_minutes < cost * (1 - _NEAR):
-        yield (
-            f"{best.name} would need {1 - best.pod_minutes / cost:.0%} fewer pod-minutes, if the "
-            "load came at the same time each day"
-        )
+    if cheaper := _cheaper(crons, pick):
+        yield f"{cheaper}, if the load came at the same time each day"
+    others = [one for one in freer if not one.holds and one.family != "cron"]
+    if cheaper := _cheaper(others, pick):
+        yield f"{cheaper}, if it might flip: --slo flips=N allows it"
     yield from limits
+
+
+def _cheaper(candidates: Sequence[Candidate], pick: Candidate) -> str:
+    """Name the cheapest if that is worth mentioning."""
+    cost = pick.pod_minutes
+    best = min(candidates, key=lambda one: one.pod_minutes or inf, default=None)
+    if not cost or best is None or (best.pod_minutes or inf) >= cost * (1 - _NEAR):
+        return ""
+    flips = max(one.flips.high or 0.0 for one in best.results)
+    text = f"{best.name} would need {1 - (best.pod_minutes or cost) / cost:.0%} fewer pod-minutes"
+    return f"{text}, with up to {flips:g} flips" if flips else text
 
 
 def _why_none(question: Question, judge: Judge, searched: Sequence[Candidate]) -> Iterator[str]:
@@ -289,6 +362,7 @@ def _why_none(question: Question, judge: Judge, searched: Sequence[Candidate]) -
     yield f"none of the {count} candidates that were simulated longest can be advised"
     if cron := next((one.name for one in searched if one.holds and one.family == "cron"), None):
         yield f"{cron} would hold every SLO if the load came at the same time each day"
+    are_held = True
     for slo in question.slos:
         tops = []
         for one in searched:
@@ -296,6 +370,9 @@ def _why_none(question: Question, judge: Judge, searched: Sequence[Candidate]) -
             known = [of.high for of in found if of.high is not None and not of.missing]
             if len(known) == len(found):
                 tops.append(max(known))
-        near = slo.text(min(tops, default=None))
-        margin = slo.text(judge.margin(slo))
-        yield f"{slo.slo.title}: {near} at best, {slo.slo.threshold}, margin {margin}"
+        near, margin = min(tops, default=None), judge.margin(slo)
+        are_held &= near is not None and near + margin <= slo.limit
+        text = f"{slo.slo.title}: {slo.text(near)} at best, {slo.slo.threshold}"
+        yield f"{text}, margin {slo.text(margin)}"
+    if are_held and len(question.slos) > 1:
+        yield "each of these limits can be held, but no candidate holds all of them together"

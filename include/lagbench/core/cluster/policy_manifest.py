@@ -94,6 +94,45 @@ def policy_for_run(
     return manifest
 
 
+def policy_in_place_of(
+    policy: Mapping[str, Any], live: Mapping[str, Any] | None, name: str
+) -> Manifest:
+    """Return the policy under the name of the ``live`` object, on what that one scales and reads.
+
+    How it scales is the policy's. The target, and brokers, topic, group and authentication of each
+    trigger on Kafka's lag, are those of the live object. None: there is none, all is the policy's.
+    """
+    manifest = copy.deepcopy(dict(policy))
+    manifest["metadata"] = {**manifest["metadata"], "name": name}
+    manifest["metadata"].pop("namespace", None)
+    if live is None:
+        return manifest
+    target = live["spec"]["scaleTargetRef"]
+    if live["kind"] != manifest["kind"]:
+        both = {part: target[part] for part in ("apiVersion", "kind", "name") if part in target}
+        target = {**manifest["spec"]["scaleTargetRef"], **both}
+    manifest["spec"]["scaleTargetRef"] = copy.deepcopy(target)
+    reads = [one for one in live["spec"].get("triggers") or () if _reads_kafka(one)][:1]
+    for trigger in manifest["spec"].get("triggers") or ():
+        if not reads or not _reads_kafka(trigger):
+            continue
+        metadata = {k: v for k, v in trigger["metadata"].items() if k not in _OF_SOURCE}
+        sources = {k: v for k, v in reads[0]["metadata"].items() if k in _OF_SOURCE}
+        trigger["metadata"] = {**metadata, **sources}
+        if "authenticationRef" in reads[0]:
+            trigger["authenticationRef"] = dict(reads[0]["authenticationRef"])
+    return manifest
+
+
+_SOURCE_FIELDS = ("bootstrapServers", "topic", "consumerGroup")
+_OF_SOURCE = {*_SOURCE_FIELDS, *(f"{field}FromEnv" for field in _SOURCE_FIELDS)}
+
+
+def _reads_kafka(trigger: Mapping[str, Any]) -> bool:
+    """Return whether a run would give the trigger its own Kafka, topic and group."""
+    return bool(trigger.get("metadata")) and _for_run(trigger) is kafka_metadata_for_run
+
+
 def _for_run(
     trigger: Mapping[str, Any],
 ) -> Callable[[Mapping[str, str], RunSources], Mapping[str, str]]:
@@ -166,7 +205,11 @@ def refuse_on_cluster(scenario: Scenario) -> None:
 
 def refuse_kind_on_cluster(scenario: Scenario, cluster: ClusterSettings) -> None:
     """Reject what the cluster has not: Spark's image in its registry, room for a user's samples."""
-    payload = scenario.payload
+    payload, abort = scenario.payload, scenario.abort
+    if abort is not None and abort.disk_free_mebibytes is not None:
+        allowed = "no limit: the disk of the cluster's broker is not seen. Watch lag_records"
+        limit = abort.disk_free_mebibytes
+        raise _wrong(scenario, "abort.disk_free_mebibytes", limit, allowed, " on a cluster")
     if payload is not None and (payload.file_bytes or 0) > MOST_CLUSTER_BYTES:
         allowed = (
             f"at most {MOST_CLUSTER_BYTES:,} bytes: a ConfigMap brings it into the producer's pod. "

@@ -44,6 +44,8 @@ def producer_job_for_run(
     }
     if tail is not None:
         settings |= {"tail_rate": tail.rate_per_second, "tail_most_seconds": tail.most_seconds}
+    if scenario.abort is not None:
+        settings["abort"] = scenario.abort.model_dump(exclude_none=True)
     if scenario.payload is not None and payload_file is not None:
         settings["payload_file"] = payload_file
         settings["payload_format"] = scenario.payload.format

@@ -43,6 +43,9 @@ _SEED = 20141
 PREDICTED_PREFIX = "predicted."
 """In front of a measure's name: as the simulator predicted it, the median."""
 
+LIMIT_PREFIX = "limit."
+"""In front of a measure's name: the number of the SLO that judged it."""
+
 
 class HistoryRow(MeasureModel):
     """A judged run: its cell, its verdict, its measures by name, and its manifest.

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
-from math import ceil, floor, log10
+from typing import NamedTuple
 
 from lagbench.core.compare.experiment import Experiment, Schedule
 from lagbench.core.compare.experiment_result import (
     CellComparison,
     ExperimentResult,
-    RunLine,
     ShownValue,
     bounds_of,
     measured_names,
@@ -86,9 +84,13 @@ def _within(found: Difference, width: float | None) -> str:
 
 def shown_row(found: ShownValue) -> tuple[str, ...]:
     """Return the row of a claim that needs no test; a dash where there is no value."""
-    measure = NAMED[found.name]
+    measure, count = NAMED[found.name], found.steps
     values = ", ".join(measure.number(value) for value in found.values)
-    return (found.cell, measure.heading, found.expected, values, found.verdict)
+    if count is None:
+        return (found.cell, measure.heading, found.expected, values, found.verdict)
+    every = count.met + count.missed + count.undetermined
+    said = f"{count.met} of {every} steps, {count.missed} not, {count.undetermined} undetermined"
+    return (found.cell, measure.heading, f"{found.expected} in each step", said, found.verdict)
 
 
 def as_markdown(result: ExperimentResult, figure: str | None = None) -> str:
@@ -108,7 +110,7 @@ def _lines(result: ExperimentResult, figure: str | None) -> Iterator[str]:
     )
     if figure is not None:
         yield ""
-        yield f"![Each run's value, by cell]({figure})"
+        yield f"![Values by cell]({figure})"
     if result.kind == "noise floor":
         yield ""
         yield "Both cells are the same: every difference is noise."
@@ -138,20 +140,36 @@ def _lines(result: ExperimentResult, figure: str | None) -> Iterator[str]:
     yield from (f"* {note}" for note in result.notes)
 
 
+class ComparisonTable(NamedTuple):
+    """One cell against another as a table, and in sentences."""
+
+    title: str
+    headings: list[str]
+    rows: list[tuple[str, ...]]
+    sentences: list[str]
+
+    @classmethod
+    def of(cls, one: CellComparison, noise: NoiseFloor | None) -> ComparisonTable:
+        """Return the rows that were measured, those with a verdict first, and why pairs lack."""
+        return cls(
+            f"{one.second} minus {one.first}, {len(one.pairs)} pairs",
+            [text.format(first=one.first, second=one.second) for text in HEADINGS],
+            [difference_row(found, noise) for found in in_order(one.differences)],
+            [
+                *(f"{found.title}: {found.text}" for found in tested(one.differences)),
+                *filter(None, [not_measured(one.differences)]),
+                *(f"left out: {reason}" for reason in one.left_out),
+            ],
+        )
+
+
 def comparison_lines(comparison: CellComparison, noise: NoiseFloor | None) -> Iterator[str]:
     """Yield the section of a comparison, as Markdown."""
-    title = f"{comparison.second} minus {comparison.first}, {len(comparison.pairs)} pairs"
-    headings = [
-        heading.format(first=comparison.first, second=comparison.second) for heading in HEADINGS
-    ]
-    yield from _section(title, headings)
-    for found in in_order(comparison.differences):
-        yield _row(difference_row(found, noise))
+    table = ComparisonTable.of(comparison, noise)
+    yield from _section(table.title, table.headings)
+    yield from map(_row, table.rows)
     yield ""
-    yield from (f"* {found.title}: {found.text}" for found in tested(comparison.differences))
-    unknown = not_measured(comparison.differences)
-    yield from () if unknown is None else (f"* {unknown}",)
-    yield from (f"* left out: {reason}" for reason in comparison.left_out)
+    yield from (f"* {sentence}" for sentence in table.sentences)
 
 
 def _section(title: str, headings: Sequence[str]) -> Iterator[str]:
@@ -164,111 +182,6 @@ def _section(title: str, headings: Sequence[str]) -> Iterator[str]:
 
 def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-_WIDTH, _LABELS, _RIGHT = 760, 190, 30  # pixels
-
-_ROW, _HEAD, _AXIS, _FOOT = 26, 34, 30, 26
-
-_PASS, _FAIL, _INK, _GRID = "#2f81c7", "#d9730d", "#6e7781", "#8b949e55"
-
-Place = Callable[[float], float]
-
-_JITTER = 4.0  # pixels between the rows of dots, so that equal values are all seen
-
-
-def as_figure(result: ExperimentResult) -> str | None:
-    """Return the picture; None if no measure that decides has different values."""
-    if not result.runs:
-        return None
-    found = {name: {run.values.get(name) for run in result.runs} for name in result.runs[0].values}
-    names = [name for name, values in found.items() if len(values) > 1]
-    same = [NAMED[name].title for name in found if name not in names and found[name] != {None}]
-    if not names:
-        return None
-    cells = [cell.name for cell in result.cells]
-    panel = _HEAD + _ROW * len(cells) + _AXIS
-    height = panel * len(names) + _FOOT + (_FOOT if same else 0)
-    size = f'viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}"'
-    font = f'font-family="system-ui, sans-serif" font-size="12" fill="{_INK}"'
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {font}>',
-        f"<title>{escape(result.title)}</title>",
-    ]
-    for number, name in enumerate(names):
-        parts.extend(_panel(name, cells, result.runs, panel * number))
-    parts.extend(_legend(panel * len(names) + 14))
-    if same:
-        said = f"The same in each run: {', '.join(same)}"
-        parts.append(_text(0, height - 10, said))
-    return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def _panel(name: str, cells: Sequence[str], runs: Sequence[RunLine], top: float) -> Iterator[str]:
-    measure = NAMED[name]
-    values = [value for run in runs if (value := run.values.get(name)) is not None]
-    ticks = _ticks(values, measure.digits)
-    low, high = ticks[0], ticks[-1]
-    bottom = top + _HEAD + _ROW * len(cells)
-
-    def place(value: float) -> float:
-        return _LABELS + (value - low) / (high - low) * (_WIDTH - _LABELS - _RIGHT)
-
-    yield _text(0, top + 16, measure.heading, weight="bold")
-    for value in ticks:
-        at = place(value)
-        yield f'<path d="M{at:.1f} {top + _HEAD - 8}V{bottom}" stroke="{_GRID}"/>'
-        yield _text(at, bottom + 16, measure.number(value), anchor="middle")
-    for row, cell in enumerate(cells):
-        middle = top + _HEAD + _ROW * (row + 0.5)
-        yield _text(_LABELS - 12, middle + 4, cell, anchor="end")
-        yield from _dots(name, [run for run in runs if run.cell == cell], middle, place)
-
-
-def _dots(name: str, runs: Sequence[RunLine], middle: float, place: Place) -> Iterator[str]:
-    known = sorted((run for run in runs if run.values.get(name) is not None), key=lambda r: r.pair)
-    if not known:
-        yield _text(_LABELS, middle + 4, "not measured")
-        return
-    mean = place(sum(run.values.get(name) or 0.0 for run in known) / len(known))
-    yield f'<path d="M{mean:.1f} {middle - 10}v20" stroke="{_INK}" stroke-width="2"/>'
-    for number, run in enumerate(known):
-        at, shift = place(run.values.get(name) or 0.0), (number % 3 - 1) * _JITTER
-        has_passed = run.verdict == "pass"
-        fill, stroke = (_PASS, _PASS) if has_passed else ("none", _FAIL)
-        value = NAMED[name].text(run.values.get(name))
-        said = escape(f"pair {run.pair}, {run.cell}: {value}, {run.verdict}")
-        place_and_size = f'cx="{at:.1f}" cy="{middle + shift:.1f}" r="4.5"'
-        colours = f'fill="{fill}" fill-opacity="0.75" stroke="{stroke}" stroke-width="1.5"'
-        yield f"<circle {place_and_size} {colours}><title>{said}</title></circle>"
-
-
-def _ticks(values: Sequence[float], digits: int) -> list[float]:
-    """Return round numbers around ``values``, from 0 if these are not far above it."""
-    low, high = min(values), max(values)
-    if low > 0 and low < 0.6 * high:
-        low = 0.0
-    rough = max((high - low) / 4, 10.0**-digits)
-    power = 10.0 ** floor(log10(rough))
-    step = next(power * nice for nice in (1, 2, 5, 10) if power * nice >= rough * 0.999)
-    first, last = floor(low / step), ceil(high / step)
-    return [number * step for number in range(first, max(last, first + 1) + 1)]
-
-
-def _legend(at: float) -> Iterator[str]:
-    yield f'<circle cx="{_LABELS + 5}" cy="{at - 4}" r="4.5" fill="{_PASS}"/>'
-    yield _text(_LABELS + 16, at, "run that passed")
-    yield f'<circle cx="{_LABELS + 145}" cy="{at - 4}" r="4.5" fill="none" stroke="{_FAIL}"/>'
-    yield _text(_LABELS + 156, at, "run that did not pass")
-    yield f'<path d="M{_LABELS + 310} {at - 13}v18" stroke="{_INK}" stroke-width="2"/>'
-    yield _text(_LABELS + 321, at, "mean of the cell")
-
-
-def _text(x: float, y: float, words: str, *, anchor: str = "start", weight: str = "normal") -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-weight="{weight}">'
-        f"{escape(words)}</text>"
-    )
 
 
 Simulated = Mapping[tuple[int, str], SimulationMeasures]

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal
 
+from pydantic import Field
+
 from lagbench.core.compare.cell_identity import KUBERNETES_RULES, differing_facts
 from lagbench.core.compare.comparable import ComparedRun, RunPair, comparable, side_names
 from lagbench.core.compare.compare import BOUNDS, Bound
@@ -24,8 +26,8 @@ from lagbench.core.compare.experiment import (
 from lagbench.core.compare.noise_floor import NoiseFloor
 from lagbench.core.compare.pairs import IDENTITY_COUNTS, Difference, Pair, compare_pairs
 from lagbench.core.kubernetes_values import NS_PER_SECOND
-from lagbench.core.measures.measures import NAMED
-from lagbench.core.measures.model import MeasureModel
+from lagbench.core.measures.measures import NAMED, Measures
+from lagbench.core.measures.model import Interval, MeasureModel, NamedMeasure, StepValue
 from lagbench.core.scenario.stream_start import phase_distance_seconds
 from lagbench.core.significance import SIGNIFICANCE, floor_of
 from lagbench.errors import WrongInput
@@ -42,6 +44,9 @@ class RunLine(MeasureModel):
     attempts: int
     hpa_sync_at_seconds: float | None  # as recorded
     values: dict[str, float | None]  # of the compared measures, by name
+    steps: dict[str, tuple[StepValue, ...]] = Field(
+        default_factory=dict, description="of the compared measures that scale steps have"
+    )
 
 
 class CellOutcome(MeasureModel):
@@ -81,11 +86,24 @@ class CellComparison(MeasureModel):
 ShownVerdict = Literal["shown", "refuted", "undetermined"]
 
 
+class StepCount(MeasureModel):
+    """The scale steps that are as a claim expects, those that are not, and those that are open.
+
+    A run that is missing, or that made no step, counts as one that is open.
+    """
+
+    met: int
+    missed: int
+    undetermined: int
+
+
 class ShownValue(MeasureModel):
     """A claim on a measure in every run of a cell, and its values.
 
+    Of a measure that scale steps have every step must be as expected, not their mean.
+
     * ``shown``: every planned run has a value, and all of them are as expected;
-    * ``refuted``: the value of a run is not;
+    * ``refuted``: the value of a run, or of a step, is not;
     * ``undetermined``: a run is missing or did not measure it, or its precision leaves it open.
     """
 
@@ -94,6 +112,8 @@ class ShownValue(MeasureModel):
     expected: str  # in words
     values: tuple[float | None, ...]  # by planned run; None: missing, or not measured
     verdict: ShownVerdict
+    steps: StepCount | None = None  # None: it is no measure of scale steps
+    limits: ExpectedValue | None = None  # ``expected`` as numbers; None: an older result
 
 
 class ExperimentResult(MeasureModel):
@@ -185,19 +205,34 @@ def _shown(
     for number in sorted(run.pair for run in schedule.runs if run.cell == cell):
         kept = runs.get((number, cell))
         value = None if kept is None else measure.read(kept.measures)
-        bounds = None if value is None else (value, value)
-        if kept is not None and value is not None and measure.interval is not None:
-            bounds = measure.interval(kept.measures)  # None: a clock is not bounded
         values.append(value)
-        holds.append(None if bounds is None else expected.holds(*bounds))
+        for bounds in [None] if kept is None else _bounds(measure, kept.measures, value):
+            holds.append(None if bounds is None else expected.holds(*bounds))
     verdict: ShownVerdict = "undetermined" if None in holds else "shown"
+    count = StepCount(
+        met=holds.count(True), missed=holds.count(False), undetermined=holds.count(None)
+    )
     return ShownValue(
         cell=cell,
         name=name,
         expected=expected.text,
         values=tuple(values),
         verdict="refuted" if False in holds else verdict,
+        steps=None if measure.steps is None else count,
+        limits=expected,
     )
+
+
+def _bounds(
+    measure: NamedMeasure, measures: Measures, value: float | None
+) -> Sequence[Interval | None]:
+    """Return the bounds of the value, or of each step's; None: nothing is known of it."""
+    if measure.steps is not None:
+        return [step.bounds for step in measure.steps(measures)] or [None]
+    if value is None:
+        return [None]
+    # Without an interval of its own a value is exact; of one it is None if a clock is not bounded.
+    return [(value, value) if measure.interval is None else measure.interval(measures)]
 
 
 def bounds_of(experiment: Experiment) -> tuple[Bound, ...]:
@@ -337,6 +372,8 @@ def _outcome(cell: ExperimentCell, progress: Progress, runs: Runs) -> CellOutcom
 def _line(run: PlannedRun, progress: Progress, runs: Runs, names: Sequence[str]) -> RunLine:
     record, kept = progress.measured(run), runs.get((run.pair, run.cell))
     values = {name: None if kept is None else NAMED[name].read(kept.measures) for name in names}
+    read = {name: of for name in names if (of := NAMED[name].steps) is not None}
+    steps = {} if kept is None else {name: of(kept.measures) for name, of in read.items()}
     return RunLine(
         pair=run.pair,
         cell=run.cell,
@@ -346,6 +383,7 @@ def _line(run: PlannedRun, progress: Progress, runs: Runs, names: Sequence[str])
         attempts=len(progress.attempts(run)),
         hpa_sync_at_seconds=None if record is None else record.hpa_sync_at_seconds,
         values=values,
+        steps=steps,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from lagbench.core.live.live_line import LiveSpike
 
 _STATES = {
+    "approve": "waiting for an approval",
     "bench_up": "starting the bench",
     "create_topics": "creating topics",
     "follow_run": "starting consumers",

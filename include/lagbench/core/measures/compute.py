@@ -42,6 +42,7 @@ from lagbench.core.measures.scaling import (
     unwatched_pods,
 )
 from lagbench.core.measures.spark_measures import published_findings, repeats_text, spark_measures
+from lagbench.core.measures.standstill import held_records
 from lagbench.core.scenario.consumer_kinds import kind_of
 from lagbench.core.scenario.event_stream import failing_seqs
 from lagbench.errors import NotReady
@@ -68,6 +69,9 @@ def compute_measures(run_id: str, run: RunEvidence) -> Measures:
         fidelity=run.manifest["fidelity"],
         balancer=run.balancer,
         consumer_kind=run.scenario.consumer.kind,
+        work=run.scenario.consumer.work
+        if run.observation is None and run.scenario.consumer.kind != "own"
+        else None,
         accounting_level=run.accounting_level,
         observation=run.observation,
         measured_from_at=from_at,
@@ -237,6 +241,7 @@ def _paid(
         run.timelines.values() if has_all_pods else None,
         spike_started_at=run.load.first_spike_started_at,
         ended_at=until_at if drain.drained_at is None else drain.drained_at,
+        held_since=lambda at: held_records(run.rate, run.work, at, until_at),
     )
 
 

@@ -21,6 +21,7 @@ from lagbench.core.measures.model import Reals
 from lagbench.core.measures.partition_work import POD_BINS, PartitionWork
 from lagbench.core.measures.rate_dip import (
     AFTERMATH_SECONDS,
+    IN_FLIGHT_BINS,
     SHORT_SHARE,
     SMALLEST_EXPECTED,
     WINDOW_BINS,
@@ -136,6 +137,15 @@ class Counterfactual:
             expected[place] = done.sum()
         return expected
 
+    def undone(self, first: int, watch: int) -> Reals:
+        """Return the messages that wait or are on their way, at the edges of the bins."""
+        edges = watch + 1 - first
+        waiting = self.work.waiting[:, first : watch + 1].sum(axis=0, dtype=np.float64)
+        coming = self.work.arrivals[:, first : watch + IN_FLIGHT_BINS].sum(axis=0, dtype=np.float64)
+        coming = np.pad(coming, (0, edges - 1 + IN_FLIGHT_BINS - coming.size))
+        on_way = sum(coming[later : later + edges] for later in range(IN_FLIGHT_BINS))
+        return np.pad(waiting, (0, edges - waiting.size), mode="edge") + on_way
+
     def available(self, first: int, watch: int) -> float:
         """Return how many messages there were to do in [first, watch)."""
         waited = self.work.waiting[:, first].sum(dtype=np.float64)
@@ -238,9 +248,10 @@ class Undisturbed:
             while place + length <= min(first, self.last):
                 expected = self.expectation.expected(place, place + length)
                 done = self.rate.processed[place : place + length]
+                undone = self.expectation.undone(place, place + length)
                 place += length
-                whole = depth(expected, done, bins, SEARCHED_BINS)
-                short = depth(expected, done, short_bins, SEARCHED_BINS)
+                whole = depth(expected, done, bins, SEARCHED_BINS, undone)
+                short = depth(expected, done, short_bins, SEARCHED_BINS, undone)
                 if expected.sum() < SMALLEST_EXPECTED or whole is None or short is None:
                     continue
                 noise = Noise(100 * whole[0], 100 * short[0], area(expected, done)[1])

@@ -21,16 +21,26 @@ from lagbench.core.measures.evidence.observed_group import Observation
 from lagbench.core.measures.evidence.played_actions import PlayedAction
 from lagbench.core.measures.evidence.producer_report import LoadWindow
 from lagbench.core.measures.lag_over_time import Lag
-from lagbench.core.measures.model import NANOSECONDS, Fidelity, Interval, MeasureModel, NamedMeasure
+from lagbench.core.measures.model import (
+    NANOSECONDS,
+    Fidelity,
+    Interval,
+    MeasureModel,
+    NamedMeasure,
+    StepValue,
+)
 from lagbench.core.measures.pod_use import PaidForItself, StartCost
 from lagbench.core.measures.reaction import Reaction
+from lagbench.core.measures.rebalance_episodes import SCALE_STEPS, EpisodeTrigger, RebalanceEpisode
 from lagbench.core.measures.rebalance_summary import NOT_REPORTED, Rebalances
 from lagbench.core.measures.run_end import EndState, ObserverCost
+from lagbench.core.measures.scale_steps import area_of, dip_of, recovery_of
 from lagbench.core.measures.scaling import Scaling
 from lagbench.core.measures.spark_measures import SparkMeasures
 from lagbench.core.measures.standstill import Standstill
 from lagbench.core.scenario.consumer_kinds import KindName
 from lagbench.core.scenario.own_consumer import LevelName
+from lagbench.core.scenario.scenario import Work
 
 
 class Measures(MeasureModel):
@@ -67,6 +77,7 @@ class Measures(MeasureModel):
     accounting_level: LevelName | None = None  # None: lagbench's own consumers report everything
     observation: Observation | None = None  # None: the run made its own load
     spark: SparkMeasures | None = None  # None: the consumer does not run on Spark
+    work: Work | None = None  # None: not a stand-in or Spark, or measured before this field existed
 
     @model_validator(mode="before")
     @classmethod
@@ -132,7 +143,10 @@ def _of_steps(step: str, title: str, costs: str) -> tuple[tuple[str, str, str, i
 _WAIT = "Wait of the first message after idle"
 _GAPS, _OVER = "partition_gaps", "of a handed-over partition"
 _NAMED: dict[str, tuple[tuple[str, str, str, int, str], ...]] = {
-    "reaction": (("reaction_seconds", "Scale-out reaction", "s", 1, "assigned_seconds"),),
+    "reaction": (
+        ("reaction_seconds", "Scale-out reaction", "s", 1, "assigned_seconds"),
+        ("pod_start_percent", "Pod's start in the reaction", "%", 0, ""),
+    ),
     "lag": (
         ("peak_lag_records", "Peak lag", "messages", 0, "peak_records"),
         ("time_lag_p50_seconds", "Time lag p50", "s", 1, "time_lag_seconds.p50"),
@@ -162,6 +176,7 @@ _NAMED: dict[str, tuple[tuple[str, str, str, int, str], ...]] = {
         ("pod_minutes", "Pod time", "pod-minutes", 1, ""),
         ("pod_minutes_after", "Pod time after the window, until at rest", "pod-minutes", 1, ""),
         ("idle_pod_minutes", "Pod time without work", "pod-minutes", 1, ""),
+        ("cpu_ms_per_message", "CPU of the pods for a message", "ms", 3, ""),
         ("surplus_pods", "Pods that never got a partition", "", 0, "surplus_count"),
         ("surplus_records", "Messages done by pods without a partition", "messages", 0, ""),
     ),
@@ -170,11 +185,15 @@ _NAMED: dict[str, tuple[tuple[str, str, str, int, str], ...]] = {
         ("failed", "Messages failed without poison", "messages", 0, "failed_unplanned"),
         ("duplicated", "Double-processing in the ledger", "processings", 0, ""),
         ("reordered", "Messages reordered", "messages", 0, ""),
+        ("hottest_partition_share", "Share of the hottest partition", "", 3, ""),
         ("moved_keys", "Keys that moved partition", "keys", 0, "moved.keys"),
         ("overtaken", "Overtaken by their key elsewhere", "messages", 0, "moved.overtaken"),
         ("zombies", "Two owners at once", "messages", 0, "zombie"),
         ("lost_at_shutdown", "Messages lost around a SIGTERM", "messages", 0, ""),
         ("duplicated_at_shutdown", "Messages repeated around a SIGTERM", "messages", 0, ""),
+    ),
+    "paid_for_itself": (
+        ("net_records_per_pod_minute", "Cleared by an added pod-minute, net", "messages", 0, ""),
     ),
     "standstill": (("standstill_seconds", "Standstill", "s", 1, "group_seconds"),),
     "spark": (
@@ -214,9 +233,51 @@ _INTERVALS: dict[str, Callable[[Measures], Interval | None]] = {
     "overtaken": _reader("accounting.moved.overtaken_interval"),
     "zombies": _reader("accounting.zombie_interval"),
 }
+_READ_STEP: dict[str, Callable[[RebalanceEpisode], StepValue]] = {
+    "dip_percent": dip_of,
+    "area_seconds": area_of,
+    "recovery_seconds": recovery_of,
+}
+_KINDS: dict[str, tuple[EpisodeTrigger, ...]] = {
+    "rebalance": SCALE_STEPS,
+    "scale_up": ("scale_up",),
+    "scale_down": ("scale_down",),
+    "action": ("action",),
+}
+
+
+def _each_step(
+    read: Callable[[RebalanceEpisode], StepValue], kinds: tuple[EpisodeTrigger, ...]
+) -> Callable[[Measures], tuple[StepValue, ...]]:
+    """Return what reads each step with work to lose; one that moved nothing has no value."""
+
+    def values(measures: Measures) -> tuple[StepValue, ...]:
+        found = measures.rebalances
+        unanswered = [
+            StepValue()
+            for change in measures.scaling.changes
+            if change.at in found.unanswered_step_ats and change.kind in kinds
+        ]
+        return (*(read(step) for step in found.steps(*kinds)), *unanswered)
+
+    return values
+
+
+_STEPS = {
+    f"{step}_{end}": _each_step(read, kinds)
+    for step, kinds in _KINDS.items()
+    for end, read in _READ_STEP.items()
+}
 NAMED = {
     name: NamedMeasure(
-        name, title, unit, digits, _reader(f"{part}.{path or name}"), _INTERVALS.get(name), part
+        name,
+        title,
+        unit,
+        digits,
+        _reader(f"{part}.{path or name}"),
+        _INTERVALS.get(name),
+        part,
+        _STEPS.get(name),
     )
     for part, rows in _NAMED.items()
     for name, title, unit, digits, path in rows

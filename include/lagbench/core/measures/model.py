@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import count
+from math import inf
 from typing import Any, Literal
 
 import numpy as np
@@ -26,7 +27,7 @@ _UNKNOWN = "–"
 class NamedMeasure:
     """A number of a model, for SLOs, gate, prediction, simulator, report and terminal.
 
-    For every named measure, lower is better.
+    Of each that the gate compares, lower is better.
     """
 
     name: str
@@ -37,6 +38,8 @@ class NamedMeasure:
     interval: Callable[[Any], Interval | None] | None = None
     """Bounds of the true value; None: they depend on the episode, or the value is exact."""
     part: str = ""  # the field of ``Measures`` that has it
+    steps: Callable[[Any], tuple[StepValue, ...]] | None = None
+    """The value of each scale step, in their order; None: scale steps have none."""
 
     @property
     def heading(self) -> str:
@@ -121,6 +124,21 @@ class MeasureModel(BaseModel):
     """Frozen, without unknown keys; ``None`` means that the number was not measured, never zero."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class StepValue(MeasureModel):
+    """A number of one scale step as it was read, and the bounds of the true one."""
+
+    value: float | None = None  # None: not measured
+    low: float | None = None  # None: nothing is known of it
+    high: float | None = None  # None: no end is known
+
+    @property
+    def bounds(self) -> Interval | None:
+        """Return the bounds; None: nothing is known of the step."""
+        if self.low is None:
+            return None
+        return self.low, inf if self.high is None else self.high
 
 
 Reals = npt.NDArray[np.float64]

@@ -6,9 +6,10 @@ A pod's use between two of its reports is the CPU time spent in between, in core
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import fsum
 from statistics import median
 
 import numpy as np
@@ -37,11 +38,7 @@ class ConsumerCpu:
 
 def consumer_cpu(records: Iterable[TelemetryRecord]) -> ConsumerCpu:
     """Return the mean and the highest use of the pods; empty without two reports of a pod."""
-    reports: dict[str, list[ConsumerProgress]] = {}
-    for record in records:
-        if isinstance(record, ConsumerProgress):
-            reports.setdefault(record.source, []).append(record)
-    lines = [sorted(own, key=lambda report: report.at) for own in reports.values() if len(own) > 1]
+    lines = _reports(records)
     if not lines:
         none = np.empty(0)
         return ConsumerCpu(np.empty(0, dtype=np.int64), none, none)
@@ -59,6 +56,31 @@ def consumer_cpu(records: Iterable[TelemetryRecord]) -> ConsumerCpu:
     mean = np.full(grid.size, np.nan)
     np.divide(total, count, out=mean, where=count > 0)
     return ConsumerCpu(grid, mean, highest)
+
+
+def cpu_ms_per_message(records: Iterable[TelemetryRecord]) -> float | None:
+    """Return the CPU time of the pods after their start for each message, in ms; idle time counts.
+
+    None: no pod reported two totals with messages in between.
+    """
+    spent, done = list[float](), 0
+    for own in _reports(records):
+        for left, right in pairwise(own):
+            seconds = right.cpu_seconds - left.cpu_seconds
+            messages = right.processed_total - left.processed_total
+            if seconds >= 0 and messages >= 0:  # else the container was restarted
+                spent.append(seconds)
+                done += messages
+    return 1000 * fsum(spent) / done if done else None
+
+
+def _reports(records: Iterable[TelemetryRecord]) -> list[list[ConsumerProgress]]:
+    """Return the reports of each pod that has two or more, in their order."""
+    reports: dict[str, list[ConsumerProgress]] = {}
+    for record in records:
+        if isinstance(record, ConsumerProgress):
+            reports.setdefault(record.source, []).append(record)
+    return [sorted(own, key=lambda report: report.at) for own in reports.values() if len(own) > 1]
 
 
 def _use(own: list[ConsumerProgress], grid: Ints) -> Reals:
@@ -230,13 +252,18 @@ def start_cost(
 
 
 class PaidForItself(MeasureModel):
-    """The messages that the added pods cleared, compared with the cost of their rebalances."""
+    """The messages that the added pods cleared, compared with what the scaling held up.
+
+    Dips count until the lag is drained, standstills of a partition until the end: those of a
+    scale-down, too.
+    """
 
     started_at: int | None = None
     ended_at: int | None = None
     base_rate_per_second: float | None = None  # before the first added pod worked
     cleared_records: float | None = None  # by the added pods, before the dips are subtracted
     lost_to_dips_records: float | None = None
+    held_by_standstills_records: int | None = None  # of any cause; None: also in older runs
     net_records: float | None = None
     added_pod_minutes: float | None = None
     net_records_per_pod_minute: float | None = None
@@ -252,10 +279,13 @@ def paid_for_itself(
     *,
     spike_started_at: int | None,
     ended_at: int,
+    held_since: Callable[[int], int | None],
 ) -> PaidForItself:
     """Return the balance of the scale-out after ``spike_started_at`` up to ``ended_at``.
 
-    ``timelines`` None: they are not known of all pods, so the added pods' time is not known.
+    :param timelines: None: they are not known of all pods, nor is the added pods' time.
+    :param held_since: messages held up by standstills from an instant to the run's end; None: not
+        known.
     """
     rises = [c.at for c in changes if c.replicas_after > c.replicas_before]
     starts = [at for at in rises if spike_started_at is not None and at >= spike_started_at]
@@ -266,7 +296,8 @@ def paid_for_itself(
     if base is None or ended_at <= start:
         return PaidForItself(reason="no rate before the first rise, or the run ended with it")
     seconds = (ended_at - start) / NANOSECONDS
-    net = rate.processed_between(start, ended_at) - base * seconds
+    balance, held = rate.processed_between(start, ended_at) - base * seconds, held_since(start)
+    net = None if held is None else balance - held
     areas = [
         episode.dip_area_messages
         for episode in episodes
@@ -274,6 +305,8 @@ def paid_for_itself(
     ]
     known = [area for area in areas if area is not None]
     lost = sum(known) if len(known) == len(areas) else None
+    reasons = ["the dip of a scale step was not measured"] if lost is None else []
+    reasons += ["the work is not known by partition"] if held is None else []
     minutes = None
     if timelines is not None:
         added = [pod for pod in timelines if pod.created_at >= start - NANOSECONDS]
@@ -282,11 +315,12 @@ def paid_for_itself(
         started_at=start,
         ended_at=ended_at,
         base_rate_per_second=base,
-        cleared_records=None if lost is None else net + lost,
+        cleared_records=None if lost is None else balance + lost,
         lost_to_dips_records=lost,
+        held_by_standstills_records=held,
         net_records=net,
         added_pod_minutes=minutes,
-        net_records_per_pod_minute=net / minutes if minutes else None,
-        has_paid=net > 0,
-        reason="" if lost is not None else "the dip of a scale step was not measured",
+        net_records_per_pod_minute=net / minutes if minutes and net is not None else None,
+        has_paid=None if net is None else net > 0,
+        reason="; ".join(reasons),
     )

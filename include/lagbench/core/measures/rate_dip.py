@@ -3,9 +3,10 @@
 *Expected* is the work of the group without the rebalance (``expected_work.py``); *done* is its
 work in the table ``timeline``. So a group that has nothing to do does not dip.
 
-* depth: 1 - done / expected, the worst window that starts in the episode or up to 5 s after. A
-  window is 1 s; it is wider if fewer than SMALLEST_EXPECTED messages were expected in every
-  second, and never shorter than ten times a message's cost (pods end such messages in bursts);
+* depth: 1 - done / expected, the worst window that starts in the episode or up to 5 s after. The
+  group cannot lose more in a window than is undone at its end: the rest it did before. A window is
+  1 s; it is wider if fewer than SMALLEST_EXPECTED messages were expected in every second, and never
+  shorter than ten times a message's cost (pods end such messages in bursts);
 * short depth: the same in windows of a fifth of that length, 0.2 s: it shows a stop that the added
   pods make up for within a second;
 * area: the most that the group fell behind the expected work, before recovery (at the latest 5 s
@@ -124,13 +125,16 @@ def window_bins(expected: Reals, searched: int, message_seconds: float) -> int:
 
 
 def depth(
-    expected: Reals, done: Ints, bins: int, searched: int
+    expected: Reals, done: Ints, bins: int, searched: int, undone: Reals | None = None
 ) -> tuple[float, int, npt.NDArray[np.bool_]] | None:
     """Return the deepest window's share of work not done, its place, and which windows are low.
 
     Windows start in bins 0 to ``searched``. None: too little was expected in all of them.
+    ``undone``: messages at the edges of the bins; None: not known.
     """
     wanted, made = _sums(expected, bins), _sums(done, bins)
+    if undone is not None:
+        made = np.maximum(made, wanted - undone[bins:])
     says = wanted >= min(SMALLEST_EXPECTED, SMALLEST_EXPECTED * bins / WINDOW_BINS)
     searchable = says.copy()
     searchable[searched + 1 :] = False
@@ -159,11 +163,13 @@ def rate_dip(
     expected: Reals,
     *,
     available: float,
+    undone: Reals | None = None,
     message_seconds: float = 0.0,
 ) -> RateDip:
     """Return the dip of an episode.
 
-    ``expected``: for each bin of [first, watch); ``available``: all the work in them.
+    ``expected``: for each bin of [first, watch); ``available``: all the work in them; ``undone``:
+    as in ``depth``.
     """
     first, watch = watched.first, watched.watch
     observed = (watch - first) * BIN_NS / NANOSECONDS
@@ -173,14 +179,14 @@ def rate_dip(
         return RateDip(None, observed, "watched for less than 1 s")
     done, searched = rate.processed[first:watch], watched.searched - first
     bins = window_bins(expected, searched, message_seconds)
-    found = depth(expected, done, bins, searched)
+    found = depth(expected, done, bins, searched, undone)
     if found is None:
         why = f"fewer than {SMALLEST_EXPECTED:g} messages were expected in {observed:g} s"
         return RateDip(None, observed, why)
     share, worst, is_low = found
     recovery, why, until = _recovery(is_low, worst, bins)
     lost, seconds = area(expected[: max(until, searched)], done[: max(until, searched)])
-    short = depth(expected, done, max(bins // SHORT_SHARE, 1), searched)
+    short = depth(expected, done, max(bins // SHORT_SHARE, 1), searched, undone)
     window_seconds = bins / WINDOW_BINS
     return RateDip(
         dip_percent=100 * share,

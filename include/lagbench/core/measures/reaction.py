@@ -114,6 +114,15 @@ class Reaction(MeasureModel):
         low, high = self.assigned_low_seconds, self.assigned_high_seconds
         return None if low is None or high is None else (low, high)
 
+    @property
+    def pod_start_percent(self) -> float | None:
+        """Return the part from created to Ready in the chain up to the first partition."""
+        until = [link.part_seconds for link in self.links if "t0" < link.name <= "t7"]
+        known = [part for part in until if part is not None]
+        if len(known) < len(until) or not sum(known):
+            return None
+        return 100 * known[4] / sum(known)
+
 
 def reaction(given: ReactionInput) -> Reaction:
     """Return the chain of the step at ``given.step_at``; a link without a stamp stays None."""

@@ -31,6 +31,7 @@ QUIET_SECONDS = 2.0
 HEARTBEAT_SECONDS = 6.0
 LONGEST_PAUSE_SECONDS = 60.0
 EpisodeTrigger = Literal["start", "scale_up", "scale_down", "pod_death", "action", "other"]
+SCALE_STEPS: tuple[EpisodeTrigger, ...] = ("scale_up", "scale_down")
 
 
 class RebalanceEpisode(MeasureModel):

@@ -32,7 +32,9 @@ from lagbench.core.measures.rate_dip import (
     rate_dip,
 )
 from lagbench.core.measures.rebalance_episodes import (
+    SCALE_STEPS,
     EpisodeSpan,
+    EpisodeTrigger,
     PartitionGaps,
     RebalanceEpisode,
     StepCosts,
@@ -62,6 +64,11 @@ class Rebalances(MeasureModel):
     scale_ups: StepCosts = StepCosts()
     scale_downs: StepCosts = StepCosts()
     of_actions: StepCosts = StepCosts()  # episodes that an action of the run caused
+
+    def steps(self, *triggers: EpisodeTrigger) -> list[RebalanceEpisode]:
+        """Return the episodes of these kinds that had work to lose: an idle group cannot dip."""
+        own = (episode for episode in self.episodes if episode.trigger in triggers)
+        return [episode for episode in own if episode.reason not in NO_WORK_REASONS]
 
     @property
     def after_start(self) -> int | None:
@@ -193,7 +200,7 @@ def rebalances(
 
     A step without work to lose is left out. A step that could not be measured is not.
     """
-    steps = [episode for episode in episodes if episode.trigger in ("scale_up", "scale_down")]
+    steps = [episode for episode in episodes if episode.trigger in SCALE_STEPS]
     busy = [episode for episode in steps if episode.reason not in NO_WORK_REASONS]
     costs = StepCosts.of(steps)
     return Rebalances(
@@ -237,6 +244,7 @@ def _dip(
         watched,
         expectation.expected(watched.first, watched.watch),
         available=expectation.available(watched.first, watched.watch),
+        undone=expectation.undone(watched.first, watched.watch),
         message_seconds=group.message_seconds,
     )
 

@@ -46,6 +46,11 @@ class ReplicaChange(MeasureModel):
     is_flip: bool = False
     is_self_made: bool | None = None  # None: no flip, or the instants of the load are not known
 
+    @property
+    def kind(self) -> Literal["scale_up", "scale_down"]:
+        """Return what an episode that it caused is called."""
+        return "scale_up" if self.replicas_after > self.replicas_before else "scale_down"
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStep:

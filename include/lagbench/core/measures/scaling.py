@@ -14,6 +14,7 @@ from lagbench.core.measures.evidence.pod_timeline import pod_of_life, pod_second
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.measures.pod_use import (
     SurplusPod,
+    cpu_ms_per_message,
     idle_ratio,
     surplus,
     zero_partition_seconds,
@@ -143,6 +144,7 @@ def scaling_measure(run: RunEvidence, group: Group, from_at: int, until_at: int)
         unwatched_text=unwatched,
         seen_pod_minutes=None if seen_seconds is None else seen_seconds / 60,
         pod_minutes_after=None if seconds_after is None else seconds_after / 60,
+        cpu_ms_per_message=cpu_ms_per_message(run.records),
         has_baseline=start is None
         or spike is None
         or spike - start >= BASELINE_SECONDS * NANOSECONDS,
@@ -227,6 +229,9 @@ class Scaling(MeasureModel):
     replicas_beyond: int | None = None
     unwatched_text: str = Field(
         "", description="why pods have no timeline, so that their time is not known; empty: all do"
+    )
+    cpu_ms_per_message: float | None = Field(
+        None, description="CPU time of the pods that report it, without that of their start"
     )
     seen_pod_minutes: float | None = Field(
         None, description="like pod_minutes, of the pods that have a timeline: the least that it is"

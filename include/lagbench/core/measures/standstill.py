@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from lagbench.core.measures.evidence.group_events import GroupEvent, GroupState
 from lagbench.core.measures.evidence.lag_readings import BIN_NS, RateSeries
-from lagbench.core.measures.model import NANOSECONDS, Interval, MeasureModel
+from lagbench.core.measures.model import NANOSECONDS, Interval, Ints, MeasureModel
 from lagbench.core.measures.partition_work import PartitionWork, group_waiting
 from lagbench.core.measures.rate_dip import IN_FLIGHT_BINS
 from lagbench.core.measures.replica_steps import ReplicaChange
@@ -29,6 +29,8 @@ from lagbench.core.telemetry.records_of_recorder import ReplicaSample
 
 BIN_SECONDS = BIN_NS / NANOSECONDS
 COSTS_PER_LIMIT = 3
+HELD_BINS = 50
+"""A shorter standstill of a partition, up to 5 s, is the dip of a step."""
 PRECISION_BINS = 2 + IN_FLIGHT_BINS + 1
 
 
@@ -96,6 +98,23 @@ def standstill(
     )
 
 
+def held_records(rate: RateSeries, work: PartitionWork, from_at: int, until_at: int) -> int | None:
+    """Return the messages that came to a partition while it stood still, in [from_at, until_at).
+
+    None: the work is not known by partition.
+    """
+    if work.done is None:
+        return None
+    first, last = rate.bin_of(from_at), rate.bin_of(until_at)
+    held = 0
+    for number, done in enumerate(work.done):
+        stands = (done[first:last] == 0) & (work.waiting[number, first:last] > 0)
+        for start, end in zip(*_runs(stands), strict=True):
+            if end - start > HELD_BINS:
+                held += int(work.arrivals[number, first + start : first + end].sum())
+    return held
+
+
 def asleep_periods(
     events: Sequence[GroupEvent],
     samples: Sequence[ReplicaSample],
@@ -124,10 +143,15 @@ def asleep_periods(
     return [(start, end) for start, end in found if any(start - slack <= at <= end for at in zero)]
 
 
+def _runs(stands: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """Return the starts and the ends of all runs of true."""
+    edges = np.diff(np.concatenate([[0], stands.astype(np.int8), [0]]))
+    return np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+
+
 def _longest(stands: npt.NDArray[np.bool_]) -> tuple[int, int]:
     """Return start and length of the longest run of true."""
-    edges = np.diff(np.concatenate([[0], stands.astype(np.int8), [0]]))
-    starts, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    starts, ends = _runs(stands)
     if not starts.size:
         return 0, 0
     longest = int(np.argmax(ends - starts))

@@ -19,7 +19,7 @@ from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec, Trigg
 from lagbench.core.keda.triggers.cron_trigger import CronTrigger
 from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
 from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger
-from lagbench.core.keda.triggers.promql import KNOWN_FORMS
+from lagbench.core.keda.triggers.promql import KNOWN_FORMS, parse_load_query
 from lagbench.core.keda.triggers.trigger_types import ExternalTrigger
 from lagbench.core.policy.policy import Policy, check_policy
 from lagbench.core.policy.policy_limits import LAG_THRESHOLD_ANNOTATION, calls_lag_scaler
@@ -57,6 +57,8 @@ def scaled_scenario(scenario: Scenario, factor: float) -> Scenario:
     if scenario.poison is not None:
         seconds = _number(scenario.poison.hang_seconds / factor)
         changed["poison"] = scenario.poison.model_copy(update={"hang_seconds": seconds})
+    if scenario.abort is not None:
+        changed["abort"] = scenario.abort.scaled(factor)
     if (second := scenario.second_group) is not None:
         consumer = _consumer(second.consumer, factor)
         changed["second_group"] = second.model_copy(update={"consumer": consumer})
@@ -129,7 +131,7 @@ def _of_lag(trigger: Trigger) -> dict[str, float] | None:
     match read:
         case KafkaTrigger():
             return {_LAG: read.lag_threshold, _ACTIVATION: read.activation_lag_threshold}
-        case PrometheusTrigger() if read.counts_lag:
+        case PrometheusTrigger() if read.counts_lag or parse_load_query(read.query):
             activation = read.activation_threshold
             return {"threshold": read.threshold, "activationThreshold": activation}
         case ExternalTrigger() if calls_lag_scaler(trigger.type, read.metadata):

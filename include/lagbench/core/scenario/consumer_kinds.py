@@ -268,6 +268,7 @@ SPARK = ConsumerKind(
     },
     not_taken={
         **_ONLY_OWN,
+        "work": "a task of Spark plans its writes by the schedule",
         "balancer": _NO_GROUP,
         "commit": "Spark commits nothing: its checkpoint has the offsets",
         "static_membership": _NO_GROUP,
@@ -286,6 +287,7 @@ OWN = ConsumerKind(
     has_reports=False,
     not_taken={
         "spark": _OWN_SETTING,
+        "work": _YOUR_CODE,
         "balancer": _YOUR_CODE,
         "commit": _YOUR_CODE,
         "static_membership": _YOUR_CODE,

@@ -203,7 +203,7 @@ def replay_text(
         )
     found["consumer"] = scenario.get("consumer") or {"process_ms": UNKNOWN_MS}
     found["policy"] = scenario.get("policy") or UNKNOWN_POLICY
-    found["allow_overscale"] = True
+    found |= {"allow_overscale": True, "slos": {"flips": None}}  # real traffic turns, too
     comment = "".join(f"# {note}\n" for note in notes)
     return comment + yaml.safe_dump(found, sort_keys=False, allow_unicode=True)
 

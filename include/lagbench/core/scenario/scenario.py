@@ -15,6 +15,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS, NS_PER_SECOND
+from lagbench.core.scenario.abort import Abort
 from lagbench.core.scenario.actions import (
     BROKERS_SESSION_SECONDS,
     CLASSIC_SESSION_SECONDS,
@@ -49,6 +50,7 @@ OWN_COMMIT_SECONDS = 5.0
 """The same of a user's consumer: the default of the clients' automatic commits."""
 CommitMode = Literal["auto", "manual", "transactional"]
 Workload = Literal["Deployment", "StatefulSet"]
+Work = Literal["scheduled", "waited"]
 
 
 class Keys(StrictModel):
@@ -90,6 +92,11 @@ class WorkFlags(StrictModel):
 class ConsumerFlags(WorkFlags):
     """The settings of the stand-in that its pod gets as flags of the same names."""
 
+    work: Work = Field(
+        "scheduled",
+        description="how a message takes its time: by a schedule, which makes up for a thread that "
+        "wakes up to 250 ms late, or waited for",
+    )
     balancer: Balancer = Field("cooperative-sticky", description="consumer is KIP-848")
     commit: CommitMode = Field(
         "manual", description="transactional: offsets and ledger together, or not at all"
@@ -217,6 +224,9 @@ class Scenario(StrictModel):
     second_group: SecondGroup | None = Field(
         None, description="another consumer group on the topic, with its own consumers and policy"
     )
+    abort: Abort | None = Field(
+        None, description="limits at which the stream ends early; such a run never passes"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -256,6 +266,8 @@ class Scenario(StrictModel):
         yield from action_problems(
             self.actions, partitions=self.partitions, workload=consumer.workload, kind=kind
         )
+        if self.abort is not None:
+            yield from self.abort.problems(self.actions)
         if self.payload is not None:
             yield from payload_problems(self.payload, kind, self.poison, self.actions)
         if self.poison is not None and self.poison.key_rank > self.keys.entities:
@@ -277,6 +289,13 @@ class Scenario(StrictModel):
         fields = type(consumer).model_fields.items()
         given = {name for name, info in fields if getattr(consumer, name) != info.default}
         yield from kind_of(kind).problems(given, [action.kind for action in self.actions])
+        groups = {"": consumer} if second is None else {"": consumer, f"{FIELD}.": second.consumer}
+        for above, one in groups.items():
+            if one.work == "waited" and not one.mean_process_ms:
+                yield (
+                    f"{above}consumer.process_ms must be above 0 with consumer.work waited: there "
+                    "is nothing to wait for"
+                )
         if kind == "own":
             yield from own_problems(consumer, self.actions, has_payload=self.payload is not None)
         if kind == "own" and self.poison is not None:

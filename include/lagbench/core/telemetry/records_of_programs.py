@@ -95,6 +95,7 @@ class StreamFinished(Record, tag="stream_finished"):
     tail_seconds: float = 0.0
     failed_seqs: list[tuple[int, int]] | None = None
     unknown_seqs: list[tuple[int, int]] | None = None
+    aborted: str = ""  # the limit of ``abort`` that ended the stream; absent from older runs
 
 
 class PodStarted(Record, tag="pod_started"):
@@ -108,6 +109,7 @@ class PodStarted(Record, tag="pod_started"):
     start_delay_seconds: float | None = None  # the intended wait; absent from runs of format 1
     start_cpu_seconds: float | None = None  # spent so far, mostly on imports; absent likewise
     cpu_ms: float = 0.0
+    work: str = "scheduled"  # of all runs before this field
 
 
 class GroupJoined(Record, tag="group_joined"):

@@ -19,6 +19,11 @@ class LagSample(Record, tag="lag_sample"):
 
     partitions: list[tuple[int, int, int | None]]
 
+    @property
+    def uncommitted(self) -> int:
+        """Return the total lag on a run's own topic, of which each partition begins at 0."""
+        return sum(max(end - (committed or 0), 0) for _, end, committed in self.partitions)
+
 
 class ReplicaSample(Record, tag="replica_sample"):
     """Replicas of the consumers' workload: desired (spec), existing, ready."""

@@ -18,6 +18,9 @@ _PROMISES = ("time_lag_p99_seconds", "drain_seconds", "time_lag_p95_seconds")
 MARKS = {"pass": "✓", "fail": "✗", "warn": "!", "undetermined": "?", "not_judged": "·"}
 _LIMITS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 
+KEY_FIGURES = ("time_lag_p99_seconds", "drain_seconds", "pod_minutes")
+"""How late, for how long, at what cost."""
+
 
 def in_words(verdict: Verdict, measures: Measures | None = None) -> tuple[str, ...]:
     """Return some sentences: the status with its margin, what to do, what was not asked.
@@ -30,6 +33,14 @@ def in_words(verdict: Verdict, measures: Measures | None = None) -> tuple[str, .
         said = (f"{one[:1].upper()}{one[1:]}." for one in verdict.reasons)
         return (*seen, *said, *_open(verdict, verdict.slos))
     return (*seen, *_sentences(verdict, measures))
+
+
+def headline(verdict: Verdict) -> str:
+    """Return the status, the first reason unless it passed, and the known key figures."""
+    known = {slo.name: slo for slo in verdict.slos if slo.value is not None}
+    parts = [verdict.label, *(() if verdict.status == "pass" else verdict.deciding[:1])]
+    found = (known[name] for name in KEY_FIGURES if name in known)
+    return "; ".join([*parts, *(f"{slo.title} {slo.value_text}" for slo in found)])
 
 
 def _sentences(verdict: Verdict, measures: Measures | None) -> Iterator[str]:

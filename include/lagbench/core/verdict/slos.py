@@ -15,9 +15,9 @@ from lagbench.core.measures.drain import Drain
 from lagbench.core.measures.evidence.lag_readings import GAP_SECONDS
 from lagbench.core.measures.evidence.played_actions import Hidden
 from lagbench.core.measures.measures import NAMED, Measures
-from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.rate_dip import NO_WORK_REASONS, RECOVERED_SHARE
-from lagbench.core.measures.rebalance_episodes import RebalanceEpisode
+from lagbench.core.measures.model import NANOSECONDS, StepValue
+from lagbench.core.measures.rebalance_episodes import SCALE_STEPS, RebalanceEpisode
+from lagbench.core.measures.scale_steps import area_of, dip_of, recovery_of
 from lagbench.core.measures.scaling import Scaling
 from lagbench.core.measures.standstill import COSTS_PER_LIMIT
 from lagbench.core.scenario.slo_limits import Slos
@@ -144,15 +144,11 @@ def _beyond(found: int | None, most: int, scaling: Scaling) -> int:
     return most - scaling.partitions if found is None else found
 
 
-Reading = Callable[[RebalanceEpisode], float | None]
-
-
 @dataclass(frozen=True, slots=True)
 class _OfSteps:
     """An SLO on the worst scale step under load: what to read of a step, and how to show it."""
 
-    value: Reading
-    noise: Reading
+    read: Callable[[RebalanceEpisode], StepValue]
     text: Callable[[RebalanceEpisode], str]
 
     def __call__(self, measures: Measures, slo: Slo) -> SloResult:
@@ -160,21 +156,22 @@ class _OfSteps:
         if (none := _without_steps(measures, slo)) is not None:
             return none
         steps, idle = _steps(measures)
-        known = [(found, step) for step in steps if (found := self.value(step)) is not None]
+        limit = float("inf") if slo.limit is None else slo.limit
+        read = [(self.read(step), step) for step in steps]
+        known = [
+            (found.low > limit, found.value, found.low, step)
+            for found, step in read
+            if found.value is not None and found.low is not None
+        ]
         if known:
-            limit = float("inf") if slo.limit is None else slo.limit
-
-            def least(pair: tuple[float, RebalanceEpisode]) -> float:
-                return _low(pair[0], self.noise(pair[1]))
-
-            worst = max(known, key=lambda pair: (least(pair) > limit, pair[0]))
-            if len(known) == len(steps) or least(worst) > limit:
-                shown = f"{_episode(measures, worst[1])}, {self.text(worst[1])}"
+            is_sure, value, least, worst = max(known, key=lambda row: row[:2])
+            if len(known) == len(steps) or is_sure:
+                shown = f"{_episode(measures, worst)}, {self.text(worst)}"
                 reason = f"worst of {_count(len(steps))}: {shown}"
                 if idle:
                     reason += f"; {_count(idle)} happened in an idle group"
-                return slo.compare(worst[0], reason, low=least(worst), high=worst[0])
-        unknown = next(step for step in steps if self.value(step) is None)
+                return slo.compare(value, reason, low=least, high=value)
+        unknown = next(step for found, step in read if found.value is None)
         return slo.unknown(f"not measured in {_episode(measures, unknown)}: {unknown.reason}")
 
 
@@ -217,8 +214,8 @@ def _without_steps(measures: Measures, slo: Slo) -> SloResult | None:
 
 def _steps(measures: Measures) -> tuple[list[RebalanceEpisode], int]:
     """Return the scale steps with work to lose, and how many met an idle group: it cannot dip."""
-    every = [e for e in measures.rebalances.episodes if e.trigger in ("scale_up", "scale_down")]
-    steps = [episode for episode in every if episode.reason not in NO_WORK_REASONS]
+    every = [e for e in measures.rebalances.episodes if e.trigger in SCALE_STEPS]
+    steps = measures.rebalances.steps(*SCALE_STEPS)
     return steps, len(every) - len(steps)
 
 
@@ -226,31 +223,20 @@ def _count(steps: int) -> str:
     return f"{steps} scale step{'s' * (steps != 1)}"
 
 
-def _low(value: float, noise: float | None) -> float:
-    """Return the lowest possible value: noise alone reads ``noise``; if unknown, any value."""
-    return 0.0 if noise is None else max(0.0, value - noise)
-
-
 def _recovery(measures: Measures, slo: Slo) -> SloResult:
-    """Judge the slowest recovery: a certain failure before a step that was not seen to recover.
-
-    A dip that noise alone reaches needed no recovery.
-    """
+    """Judge the slowest recovery: a certain failure before a step that was not seen to recover."""
     if (none := _without_steps(measures, slo)) is not None:
         return none
     limit = float("inf") if slo.limit is None else slo.limit
     steps, _ = _steps(measures)
-    dips = [
-        _low(step.dip_percent or 0.0, step.dip_noise_percent) > 100 * (1 - RECOVERED_SHARE)
-        for step in steps
-    ]
     known, unseen = [], []
-    for step, is_dip in zip(steps, dips, strict=True):
-        if step.recovery_seconds is None:
-            unseen.append((is_dip and step.observed_seconds > limit, step))
+    for step in steps:
+        found = recovery_of(step)
+        least = found.low or 0.0
+        if found.value is None:
+            unseen.append((least > limit, step))
         else:
-            least = step.recovery_seconds if is_dip else 0.0
-            known.append(((least > limit, step.recovery_seconds), least, step))
+            known.append(((least > limit, found.value), least, step))
     slowest = max(known, key=lambda row: row[0], default=None)
     if slowest is not None and (not unseen or slowest[1] > limit):
         (_, seconds), least, step = slowest
@@ -396,16 +382,12 @@ TABLE = (
     Row(
         "rebalance_dip_percent",
         _WORK,
-        _OfSteps(lambda step: step.dip_percent, lambda step: step.dip_noise_percent, _dip_text),
+        _OfSteps(dip_of, _dip_text),
     ),
     Row(
         "rebalance_area_seconds",
         _WORK,
-        _OfSteps(
-            lambda step: step.area_seconds,
-            lambda step: step.area_noise_seconds,
-            lambda step: f"{step.dip_area_messages or 0:,.0f} messages behind",
-        ),
+        _OfSteps(area_of, lambda step: f"{step.dip_area_messages or 0:,.0f} messages behind"),
     ),
     Row("rebalance_recovery_seconds", _WORK, _recovery),
     Row("standstill_seconds", ("policy", "work"), _standstill),

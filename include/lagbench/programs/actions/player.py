@@ -26,6 +26,7 @@ from lagbench.core.telemetry.records_of_programs import (
     ActionEnded,
     ActionStarted,
     Record,
+    StreamFinished,
     StreamStarted,
 )
 from lagbench.core.telemetry.records_of_recorder import LagSample
@@ -150,6 +151,7 @@ class StreamState:
         self._drained_after_ns = round(drained_after_seconds * NS_PER_SECOND)
         self._started_at: int | None = None
         self._drained_at: int | None = None
+        self._is_aborted = False
         self._changed = threading.Condition()
 
     def take(self, record: Record) -> None:
@@ -157,6 +159,8 @@ class StreamState:
         with self._changed:
             if isinstance(record, StreamStarted):
                 self._started_at = record.stream_started_at
+            elif isinstance(record, StreamFinished):
+                self._is_aborted = bool(record.aborted)
             elif isinstance(record, LagSample) and self._drained_at is None:
                 if self._is_drained(record):
                     self._drained_at = record.at
@@ -176,9 +180,9 @@ class StreamState:
         return self._started_at + round(action.at_seconds * NS_PER_SECOND)
 
     def await_begin(self, action: ActionBase, stopping: threading.Event) -> bool:
-        """Wait until the action is due; False: the program ends before."""
+        """Wait until the action is due; False: the program or the stream is ended before."""
         with self._changed:
-            while not stopping.is_set():
+            while not stopping.is_set() and not self._is_aborted:
                 left_seconds = self.left_seconds(action)
                 if left_seconds is not None and left_seconds <= 0:
                     return True
@@ -198,8 +202,7 @@ class StreamState:
             return False
         if any(end and committed is None for _, end, committed in sample.partitions):
             return False
-        lags = (max(end - (committed or 0), 0) for _, end, committed in sample.partitions)
-        return sum(lags) <= self._drained_records
+        return sample.uncommitted <= self._drained_records
 
 
 class PlayerOptions(RunFlags, Settings):

@@ -22,6 +22,7 @@ from lagbench.programs.consumer.ledger import Ledger, LedgerWriter
 from lagbench.programs.consumer.pod_reports import PodReports
 from lagbench.programs.consumer.rebalance import GroupIdentity, OffsetCommits, Rebalancing
 from lagbench.programs.consumer.transactional_ledger import TransactionalLedger
+from lagbench.programs.consumer.waited_slots import WaitedSlots
 from lagbench.programs.consumer.work_queues import PartitionWork, RecordChunk, WorkQueues
 from lagbench.programs.consumer.worker import MessageCosts, Worker
 from lagbench.programs.consumer.write_schedule import DownstreamClock, WriteSchedule
@@ -101,13 +102,14 @@ class ConsumerPod:
         self.rebalancing = Rebalancing(options, self.queues, self.commits, reports, self.identity)
         self.downstream = DownstreamClock(options.pace)
         self.costs = MessageCosts.of(options)
-        schedule = WriteSchedule(self.costs.mean_ns, options.concurrency, self.downstream)
+        kind_of_slots = WaitedSlots if options.work == "waited" else WriteSchedule
+        slots = kind_of_slots(self.costs.mean_ns, options.concurrency, self.downstream)
         ledger: LedgerWriter
         if options.is_transactional:
             ledger = TransactionalLedger(options, self.identity, self.queues, reports)
         else:
             ledger = Ledger(options, self.queues.acknowledge)
-        self.worker = Worker(self.queues, schedule, ledger, clock, cpu_ns=self.costs.cpu_ns)
+        self.worker = Worker(self.queues, slots, ledger, clock, cpu_ns=self.costs.cpu_ns)
         self._high_water = queue_records(options.pod_rate_per_second)
         self._wakeup = FetchWakeup(consumer, options.topic)
         self._stop_asked = ""

@@ -62,6 +62,7 @@ class PodReports:
             concurrency=options.concurrency,
             process_ms=options.mean_process_ms,
             cpu_ms=options.cpu_ms,
+            work=options.work,
             instance_id=options.instance_id,
             start_delay_seconds=options.start_delay_seconds,
             start_cpu_seconds=time.process_time(),

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from lagbench.programs.consumer.write_schedule import Instants, WriteSchedule
+from lagbench.programs.consumer.write_schedule import Instants, WriteSlots
 from lagbench.shared_with_spark.event import Events
 
 Attempts = npt.NDArray[np.uint8]
@@ -119,17 +119,17 @@ class PartitionWork:
             self.queued += len(fresh)
         return len(fresh)
 
-    def begin(self, count: int, schedule: WriteSchedule, *, horizon_at: int, now: int) -> Writes:
+    def begin(self, count: int, slots: WriteSlots, *, horizon_at: int, now: int) -> Writes:
         """Take up to ``count`` records off the first chunk; they are in flight now.
 
         Records that all cost the same begin whatever the horizon: there was room for them.
         """
         taken = self.chunks[0].part(0, count)
         if taken.costs_ns is None:
-            started_at, done_at = schedule.plan(len(taken), taken.arrived_at, now)
+            started_at, done_at = slots.plan(len(taken), taken.arrived_at, now)
         else:
             costs, arrived_at = taken.costs_ns, taken.arrived_at
-            started_at, done_at = schedule.plan_each(costs, horizon_at, arrived_at, now)
+            started_at, done_at = slots.plan_each(costs, horizon_at, arrived_at, now)
             taken = taken.part(0, len(started_at))
         rest = self.chunks.popleft().part(len(taken))
         if len(rest):
@@ -262,7 +262,7 @@ class WorkQueues:
     # --- worker thread ----------------------------------------------------------------------
 
     def begin_writes(
-        self, schedule: WriteSchedule, horizon_at: int, now: int, *, most: int | None = None
+        self, slots: WriteSlots, horizon_at: int, now: int, *, most: int | None = None
     ) -> list[Writes]:
         """Begin the writes that start before ``horizon_at``, partitions in turn, at most ``most``.
 
@@ -275,12 +275,12 @@ class WorkQueues:
                 if not self._turns:
                     break
                 work = self._turns[0]
-                room = schedule.room_until(horizon_at, work.chunks[0].arrived_at, now)
+                room = slots.room_until(horizon_at, work.chunks[0].arrived_at, now)
                 room = room if most is None else min(room, most - total)
                 if room == 0:
                     break
                 share = share or max(1, -(-room // len(self._turns)))
-                writes = work.begin(min(share, room), schedule, horizon_at=horizon_at, now=now)
+                writes = work.begin(min(share, room), slots, horizon_at=horizon_at, now=now)
                 begun.append(writes)
                 total += len(writes)
                 self._turns.popleft()

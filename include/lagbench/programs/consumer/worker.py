@@ -25,7 +25,7 @@ from lagbench.programs.consumer.work_queues import (
     WorkQueues,
     Writes,
 )
-from lagbench.programs.consumer.write_schedule import Instants, WriteSchedule
+from lagbench.programs.consumer.write_schedule import Instants, WriteSlots
 from lagbench.shared_with_spark.event import Events
 from pod_program.steady_clock import SteadyClock
 
@@ -52,19 +52,19 @@ class Worker(threading.Thread):
     def __init__(
         self,
         queues: WorkQueues,
-        schedule: WriteSchedule,
+        slots: WriteSlots,
         ledger: LedgerWriter,
         clock: SteadyClock,
         *,
         cpu_ns: int = 0,
     ) -> None:
-        """Take the work from ``queues`` at the pace of ``schedule``; writes begin by ``clock``.
+        """Take the work from ``queues`` at the pace of ``slots``; writes begin by ``clock``.
 
         Each message burns ``cpu_ns`` of this thread's CPU time first.
         """
         super().__init__(name="worker", daemon=True)
         self._queues = queues
-        self._schedule = schedule
+        self._slots = slots
         self._ledger = ledger
         self._now = clock.now_ns
         self._burner = CpuBurner(cpu_ns, clock.now_ns)
@@ -125,18 +125,20 @@ class Worker(threading.Thread):
         """Begin the writes of one turn, with their CPU work."""
         horizon_at = now + TURN_NS
         late_ns = 0
-        for planned in self._queues.begin_writes(self._schedule, horizon_at, now, most=self._most):
+        for planned in self._queues.begin_writes(self._slots, horizon_at, now, most=self._most):
             writes = planned
             if self._burner.cpu_ns:
                 writes, late_ns = self._burner.work_on(planned, late_ns)
+            self._slots.hold(writes.done_at)
             work = writes.work
             work.busy_until = max(work.busy_until, writes.all_done_at)
             heapq.heappush(self._in_flight, (work.busy_until, self._begun, writes))
             self._begun += 1
         if late_ns:
-            self._schedule.delay(late_ns)
+            self._slots.delay(late_ns)
 
     def _finish_ended(self, now: int) -> None:
+        self._slots.end(now)
         while self._in_flight and self._in_flight[0][0] <= now:
             self._queues.finish(heapq.heappop(self._in_flight)[2])
 
@@ -154,9 +156,11 @@ class Worker(threading.Thread):
     def _sleep_ns(self, now: int) -> int:
         instants = []
         if self._queues.has_queued():
-            instants.append(max(self._schedule.next_start_at, now))
+            instants.append(max(self._slots.next_start_at, now))
         if self._in_flight:
             instants.append(max(self._in_flight[0][0], now + _SHORTEST_SLEEP_NS))
+        if (ends_at := self._slots.next_end_at) is not None:
+            instants.append(ends_at)
         if self._queues.is_unsettled():
             instants.append(now + _ACKNOWLEDGEMENT_SLEEP_NS)
         until = min(instants, default=now + _IDLE_SLEEP_NS)

@@ -10,6 +10,7 @@ The schedule is kept in the downstream's own time, in which a message always cos
 from __future__ import annotations
 
 from heapq import heapreplace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,38 @@ from lagbench.core.scenario.message_costs import DownstreamPace
 MAX_LATE_NS = 250_000_000
 FREE_BATCH_RECORDS = 2000
 """Records that start together when a write costs nothing."""
+
+
+class WriteSlots(Protocol):
+    """The write slots of one pod, as its worker uses them; instants are unix nanoseconds."""
+
+    @property
+    def next_start_at(self) -> int:
+        """Earliest instant at which another write can start."""
+
+    @property
+    def next_end_at(self) -> int | None:
+        """When an end has to be read from the clock; None: no end has to."""
+
+    def room_until(self, horizon_at: int, arrived_at: int, now: int) -> int:
+        """Return how many writes of records that came at ``arrived_at`` can begin."""
+
+    def plan(self, count: int, arrived_at: int, now: int) -> tuple[Instants, Instants]:
+        """Return starts and ends of ``count`` writes of the same cost, for which there is room."""
+
+    def plan_each(
+        self, costs_ns: Instants, horizon_at: int, arrived_at: int, now: int
+    ) -> tuple[Instants, Instants]:
+        """Return starts and ends of the first writes of different costs."""
+
+    def delay(self, late_ns: int) -> None:
+        """Note that the CPU work of what was planned took longer."""
+
+    def hold(self, done_at: Instants) -> None:
+        """Take the planned ends of writes that have begun, in the array that keeps them."""
+
+    def end(self, now: int) -> None:
+        """Put the real ends into the arrays, if they are not those that were planned."""
 
 
 class WriteSchedule:
@@ -43,6 +76,11 @@ class WriteSchedule:
     def next_start_at(self) -> int:
         """Earliest instant at which another write can start."""
         return self._downstream.wall_at(int(self._free_at[0]))
+
+    @property
+    def next_end_at(self) -> int | None:
+        """Return nothing: each end is the one that was planned."""
+        return None
 
     def room_until(self, horizon_at: int, arrived_at: int, now: int) -> int:
         """Return how many writes of records that came at ``arrived_at`` start before the horizon.
@@ -92,6 +130,12 @@ class WriteSchedule:
         """Free every slot later: the CPU work of what was planned took longer."""
         self._free_at += late_ns
         self._last_start_at += late_ns
+
+    def hold(self, done_at: Instants) -> None:
+        """Do nothing, like ``end``."""
+
+    def end(self, now: int) -> None:
+        """Do nothing: each end is the one that was planned."""
 
     def _shared_out(
         self, costs_ns: list[int], horizon_at: int, floor: int

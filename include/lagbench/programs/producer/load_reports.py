@@ -130,7 +130,14 @@ class Reports:
             self._progress(elapsed_ns, planned)
 
     def finished(
-        self, at: int, *, planned: int, problem: str, digest: str, tail_seconds: float
+        self,
+        at: int,
+        *,
+        planned: int,
+        problem: str,
+        digest: str,
+        tail_seconds: float,
+        aborted: str = "",
     ) -> StreamFinished:
         """Report the totals after the flush; ``problem`` empty means that nothing went wrong."""
         self._clock_watch.look()
@@ -160,6 +167,7 @@ class Reports:
             tail_sent=max(0, outbox.sent - self._settings.load.total),
             tail_seconds=tail_seconds,
             failed_seqs=outbox.failed_seqs.ranges(most=FAILED_RANGES_REPORTED),
+            aborted=aborted,
             # What the client did not even give up in time nobody can name.
             unknown_seqs=None
             if outbox.waiting

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from lagbench.core.scenario.abort import Abort
 from lagbench.core.scenario.offered_load import OfferedLoad, offered_load
 from lagbench.core.scenario.payload import Payload, PayloadFormat, Samples, read_samples
 from lagbench.core.scenario.profiles import (
@@ -115,6 +116,9 @@ class ProducerFlags(RunFlags, Settings):
     )
     tail_most_seconds: Duration = like(
         Tail, "most_seconds", "tail: its longest duration", default=None
+    )
+    abort: Abort | None = Field(
+        None, description="limits at which the stream ends early, as JSON; needs --telemetry-topic"
     )
     starts_at_ns: int = Field(
         0, ge=0, description="start of the stream as unix nanoseconds; 0, or past: at once"

@@ -15,6 +15,7 @@ from lagbench.core.scenario.event_stream import BLOCK_EVENTS, EventStream
 from lagbench.core.scenario.offered_load import NS
 from lagbench.core.scenario.scenario import PartitionPlan
 from lagbench.errors import ExitCode, NotReady
+from lagbench.programs.producer.abort_watch import watch_run
 from lagbench.programs.producer.load_reports import Reports
 from lagbench.programs.producer.outbox import (
     MESSAGE_TIMEOUT_SECONDS,
@@ -52,6 +53,7 @@ class Pacer:
         self, settings: ProducerSettings, outbox: Outbox, reports: Reports, stop: StopSignal
     ) -> None:
         """Bind the parts; ``run`` starts the stream."""
+        self.aborted = ""
         self._load, self._outbox, self._reports = settings.whole_load, outbox, reports
         self._settings, self._stop = settings, stop
         self._blocks: Iterator[ReadyBlock] = iter(())
@@ -63,13 +65,14 @@ class Pacer:
         self._ended_ns = 0
 
     def run(self, feed: BlockFeed, partitions: PartitionPlan) -> int:
-        """Send the whole stream, or until a stop is asked for; returns how many were planned."""
+        """Send the stream to its end, a stop or an abort; returns how many were planned by then."""
         self._blocks, self._growths = feed.blocks(), list(partitions.instants_ns)
         self._block = next(self._blocks)
         self._await_start()
         # One instant on both clocks: pacing must not jump when the wall clock is set.
         self._started, self.started_at = time.monotonic_ns(), time.time_ns()
         self._reports.started(self.started_at, partitions.first)
+        broken_limit = watch_run(self._settings)
         ticks = 0
         while True:
             elapsed = self.elapsed_ns
@@ -78,7 +81,8 @@ class Pacer:
             self._outbox.serve()
             self._reports.tick(elapsed, due)
             self._ended_ns = elapsed
-            if self._stop.is_set():
+            self.aborted = broken_limit()
+            if self._stop.is_set() or self.aborted:
                 # The tail goes on until it is told to stop: what was sent of it was its plan.
                 in_tail = self.has_reached_tail
                 return self._outbox.sent if in_tail else self._load.planned_count_at(elapsed)
@@ -198,6 +202,9 @@ def run_session(settings: ProducerSettings) -> int:
     was_cut_short = stop.is_set() and not pacer.has_reached_tail
     if was_cut_short:
         problem = "stopped"
+    elif pacer.aborted:
+        log.warning("the stream is aborted: %s", pacer.aborted)
+        problem = f"aborted: {pacer.aborted}"
     elif outbox.failed or outbox.unknown:
         problem = problem or (
             f"{outbox.failed} events failed and {outbox.unknown} are unknown: "
@@ -209,11 +216,12 @@ def run_session(settings: ProducerSettings) -> int:
         problem=problem,
         digest=pacer.digest(),
         tail_seconds=pacer.tail_seconds,
+        aborted=pacer.aborted,
     )
     reports.summary(record, sent_after, acked_after)
     if was_cut_short:
         return EXIT_SIGTERM
-    is_complete = record.planned == record.sent == record.acked
+    is_complete = record.planned == record.sent == record.acked and not pacer.aborted
     return int(ExitCode.PASS if is_complete else ExitCode.NOT_READY)
 
 

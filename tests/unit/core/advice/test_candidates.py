@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from tests.fakes.questions import DRAIN, P99, SPIKE, question, scenario
+from tests.fakes.questions import DRAIN, P99, PRESENT, SPIKE, question, scenario
 
 from lagbench.core.advice.candidates import Draft, Space
 from lagbench.core.hpa.controller_flags import version_of
-from lagbench.core.policy.policy import check_fit, check_policy
+from lagbench.core.policy.policy import Policy, check_fit, check_policy
 from lagbench.core.policy.review.policy_review import review_policy
 
 OLDEST, NEWEST = "1.34", "1.37"
@@ -81,6 +81,19 @@ def test_thresholds_follow_the_rate_of_a_pod() -> None:
 
     assert [10 * value for value in one.thresholds] == ten.thresholds
     assert one.floors == ten.floors
+
+
+@pytest.mark.parametrize(("window", "shortest"), [(None, 60), (300, 60), (20, 20)])
+def test_no_window_is_shorter_than_a_minute_or_the_present_one(
+    window: int | None, shortest: int
+) -> None:
+    """One load does not show the pauses in which pods would leave too soon."""
+    down = {"stabilizationWindowSeconds": window} if window else {}
+    config = {"horizontalPodAutoscalerConfig": {"behavior": {"scaleDown": down}}}
+    present = Policy.read({**PRESENT, "spec": {**PRESENT["spec"], "advanced": config}}, where="p")  # type: ignore[dict-item]
+    knob = "scaleDown.stabilizationWindowSeconds"
+
+    assert min(one.knobs[knob] for one in drafts(present=present) if knob in one.knobs) == shortest  # type: ignore[type-var]
 
 
 def test_an_slo_on_the_drain_allows_no_higher_threshold() -> None:

@@ -29,9 +29,8 @@ def backwards(jobs: Sequence[Job]) -> Iterator[Outcome]:
 
 @pytest.fixture(scope="module")
 def found() -> Advice:
-    """Provide the advice for a p99 of 20 s."""
-    rival = Policy.load({**PRESENT, "metadata": {"name": "r"}}, where="rival")
-    return search(question(rivals={"rival": rival}), backwards)
+    """Provide the advice for a p99 of 20 s; its rival is the present policy."""
+    return search(question(rivals={"rival": Policy.load(PRESENT, where="rival")}), backwards)
 
 
 def test_the_pick_holds_the_slo_with_the_margin(found: Advice) -> None:
@@ -62,9 +61,9 @@ def test_the_answer_has_front_present_rival_robustness_and_effort(found: Advice)
 
 def test_the_order_of_the_outcomes_does_not_matter(found: Advice) -> None:
     """Bit by bit."""
-    rival = Policy.load({**PRESENT, "metadata": {"name": "r"}}, where="rival")
+    asked = question(rivals={"rival": Policy.load(PRESENT, where="rival")})
 
-    assert search(question(rivals={"rival": rival}), lambda jobs: map(evaluate_job, jobs)) == found
+    assert search(asked, lambda jobs: map(evaluate_job, jobs)) == found
 
 
 def test_a_margin_above_the_limit_leaves_no_candidate() -> None:
@@ -83,7 +82,41 @@ def test_further_slos_must_hold_too() -> None:
     answer = search(question(slos={P99: 60.0, REACTION: 30.0}), backwards)
 
     assert answer.pick is not None
-    assert answer.pick.results[0].broken == {P99: 0, REACTION: 0}
+    assert answer.pick.results[0].broken == {P99: 0, REACTION: 0, "flips": 0}
+
+
+@pytest.mark.parametrize(
+    ("asked", "limit", "held"),
+    [({}, 0, 0), ({}, 2, 2), ({}, None, 3), ({"flips": 7.0}, 0, 7)],
+    ids=["scenario", "scenario allows some", "no more than the present policy", "asked"],
+)
+def test_flips_have_a_limit_unless_one_was_asked(
+    asked: dict[str, float], limit: int | None, held: int
+) -> None:
+    """That of the scenario, by which a run of the pick is judged."""
+
+    def three_flips_at_present(jobs: Sequence[Job]) -> Iterator[Outcome]:
+        at = KEPT.index("flips")
+        for job in jobs:
+            rows = evaluate_job(job).rows
+            if job.candidate == "present":
+                rows = tuple((*row[:at], 3, *row[at + 1 :]) for row in rows)
+            yield Outcome(job.key, rows)
+
+    given = scenario(slos={"flips": limit})
+    answer = search(question(given, slos={P99: 20.0, **asked}), three_flips_at_present)
+
+    assert [(one.name, one.limit) for one in answer.also] == [("flips", held)]
+    assert answer.present is not None
+    assert answer.present.holds == (held >= 3)
+
+
+def test_the_runner_up_is_another_candidate(found: Advice) -> None:
+    """Neither the pick nor the present policy, which is rehearsed anyway."""
+    assert found.pick is not None
+    assert found.runner_up is not None
+    assert found.runner_up.family != "present"
+    assert found.runner_up.name != found.pick.name
 
 
 def test_a_rival_that_does_not_fit_is_dropped_by_name() -> None:
@@ -94,6 +127,26 @@ def test_a_rival_that_does_not_fit_is_dropped_by_name() -> None:
     answer = search(question(rivals={"many": rival}), backwards)
 
     assert ("many", "does not fit") in {(one.candidate, one.reason[:12]) for one in answer.dropped}
+
+
+def test_a_rival_that_cannot_be_simulated_is_dropped_by_name() -> None:
+    """Its query is not one that the simulator plays; the search goes on."""
+    query = {"serverAddress": "http://p:9090", "query": "up", "threshold": "5"}
+    spec = {**PRESENT["spec"], "triggers": [{"type": "prometheus", "metadata": query}]}  # type: ignore[dict-item]
+    rival = Policy.load({**PRESENT, "spec": spec}, where="opaque")
+
+    answer = search(question(rivals={"opaque": rival}), backwards)
+
+    assert answer.pick is not None
+    assert [one.candidate for one in answer.dropped][:1] == ["opaque"]
+
+
+def test_limits_that_contradict_each_other_say_so() -> None:
+    """A low p99 needs many pods, a low cost few: each alone is possible."""
+    answer = search(question(slos={P99: 8.0, "pod_minutes": 4.2}), backwards)
+
+    assert answer.outcome == "no_policy"
+    assert "together" in answer.reasons[-1]
 
 
 def test_a_policy_that_adds_no_pod_has_no_reaction() -> None:

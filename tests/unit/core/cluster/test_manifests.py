@@ -72,13 +72,20 @@ def producer(changes: dict[str, Any] | None = None, **of_run: Any) -> ProducerSe
 def test_a_consumer_reads_the_scenario_s_settings() -> None:
     """A distribution, switches and numbers, whatever the committed flags say."""
     cost = {"kind": "lognormal", "mean_ms": 8, "p99_ms": 40}
-    given = {"process_ms": cost, "cpu_ms": 1.5, "concurrency": 3, "balancer": "range"}
+    given = {
+        "process_ms": cost,
+        "cpu_ms": 1.5,
+        "concurrency": 3,
+        "balancer": "range",
+        "work": "waited",
+    }
     switches = {"graceful_shutdown": False, "static_membership": True}
     found = options_of(consumer(given | switches | {"shutdown_timeout_seconds": 7}))
 
     settings = ConsumerSettings.model_validate(given)
     assert (found.group, found.process_ms) == (NAMES.group, settings.process_ms)
     assert (found.cpu_ms, found.concurrency, found.balancer) == (1.5, 3, "range")
+    assert found.work == "waited"
     assert (found.graceful_shutdown, found.static_membership) == (False, True)
     assert (found.shutdown_timeout_seconds, found.identity) == (7, "value")
 

@@ -225,6 +225,8 @@ def test_a_default_that_is_written_out_changes_no_digest() -> None:
         ({"partitions": 24}, True),
         ({"profile": QUICK["profile"] | {"spike_mult": 2}}, True),
         ({"consumer": {"balancer": "range"}}, True),
+        ({"consumer": QUICK["consumer"] | {"work": "waited"}}, True),
+        ({"consumer": QUICK["consumer"] | {"work": "scheduled"}}, False),
         ({"keys": {"entities": 10}}, True),
         ({"actions": [{"kind": "kill_pod", "at_seconds": 30}]}, True),
         ({"description": "In other words."}, False),

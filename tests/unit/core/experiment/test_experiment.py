@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 from typing import Any
 
 import pytest
@@ -59,6 +60,11 @@ def test_the_settings_of_a_cell_are_those_of_all_cells_and_its_own() -> None:
         "consumer.drain": "true",
     }
     assert found.overrides_of(found.cells[1])["tail"] == "until_settled"
+
+
+def test_the_drawn_seeds_are_those_of_their_rule() -> None:
+    """Nobody has chosen them; a recorded experiment has the numbers."""
+    assert experiment(seeds="drawn").seeds == tuple(Random(38).sample(range(1, 1000), 12))
 
 
 def test_the_same_cell_twice_is_a_noise_floor() -> None:

@@ -9,11 +9,11 @@ import pytest
 from tests.fakes.experiments import experiment
 
 from lagbench.catalog.catalog import checked_cell
-from lagbench.core.compare.experiment import Experiment, draw_schedule
+from lagbench.core.compare.experiment import ExpectedValue, Experiment, draw_schedule
+from lagbench.core.compare.experiment_figure import as_figure
 from lagbench.core.compare.experiment_page import (
     PredictedValues,
     Simulated,
-    as_figure,
     not_simulated,
     predicted_values,
 )
@@ -21,9 +21,14 @@ from lagbench.core.compare.experiment_result import (
     CellOutcome,
     ExperimentResult,
     RunLine,
+    ShownValue,
+    StepCount,
 )
 from lagbench.core.measures.measures import NAMED
+from lagbench.core.measures.model import StepValue
 from lagbench.core.simulation.simulate import simulate
+
+DIP = "scale_up_dip_percent"
 
 
 def _result(*runs: tuple[str, str, dict[str, float | None]]) -> ExperimentResult:
@@ -118,6 +123,45 @@ def test_a_measure_with_one_value_is_named_below() -> None:
 
     assert NAMED["lost"].title in _texts(figure)[-1]
     assert as_figure(_result(("a", "pass", {**loss}), ("b", "pass", {**loss}))) is None
+
+
+def test_each_step_is_a_dot_with_its_precision_beside_the_limit() -> None:
+    """A step beyond the limit as claimed is seen beside the others, and no mean hides it."""
+    dip, low_dip = (
+        StepValue(value=25.2, low=24.1, high=25.2),
+        StepValue(value=2.0, low=0.0, high=2.0),
+    )
+    made = _result(("a", "pass", {DIP: 8.4}), ("b", "fail", {DIP: 12.0}))
+    first, second = made.runs
+    claim = ShownValue(
+        cell="a",
+        name=DIP,
+        expected="below 20",
+        values=(8.4,),
+        verdict="refuted",
+        steps=StepCount(met=1, missed=1, undetermined=0),
+        limits=ExpectedValue(below=20),
+    )
+    figure = as_figure(
+        made.model_copy(
+            update={
+                "shown": (claim,),
+                "runs": (
+                    first.model_copy(update={"steps": {DIP: (low_dip, dip, StepValue())}}),
+                    second.model_copy(update={"steps": {DIP: (dip,)}}),
+                ),
+            }
+        )
+    )
+
+    dots = [dot[0].text for dot in _parts(figure, "circle") if len(dot)]
+    assert dots == [
+        "pair 1, a, step 1 of 3: 2.0 (0.0 to 2.0) %, step within the limit",
+        "pair 1, a, step 2 of 3: 25.2 (24.1 to 25.2) %, step beyond the limit",
+        "pair 1, b, step 1 of 1: 25.2 (24.1 to 25.2) %, step without a limit",
+    ]
+    limits = [line for line in _parts(figure, "path") if line.get("stroke-dasharray")]
+    assert len(limits) == 2  # in the panel and in the legend
 
 
 CELL = checked_cell("quick_spike", overrides={})

@@ -15,6 +15,7 @@ from lagbench.core.measures.pod_use import (
     PaidForItself,
     StartCost,
     consumer_cpu,
+    cpu_ms_per_message,
     idle_ratio,
     paid_for_itself,
     start_cost,
@@ -26,9 +27,9 @@ from lagbench.core.measures.replica_steps import ReplicaChange
 from lagbench.core.telemetry.records_of_programs import ConsumerProgress, PodStarted
 
 
-def report(pod: str, second: float, cpu_seconds: float) -> ConsumerProgress:
+def report(pod: str, second: float, cpu_seconds: float, done: int = 0) -> ConsumerProgress:
     """Return what a pod tells once a second."""
-    return of(ConsumerProgress, second, pod, cpu_seconds=cpu_seconds)
+    return of(ConsumerProgress, second, pod, cpu_seconds=cpu_seconds, processed_total=done)
 
 
 def test_use_is_cpu_time_by_time_between_reports() -> None:
@@ -66,6 +67,15 @@ def test_use_that_no_two_reports_show_is_unknown(
 
     for values in (found.mean, found.highest):
         assert [None if np.isnan(value) else value for value in values.tolist()] == use
+
+
+def test_a_message_costs_the_cpu_time_after_the_pods_start() -> None:
+    """Two pods spend 0.3 s on 600 messages; one starts again, and its start is no work."""
+    first = [report("a", 1, 2.0, 0), report("a", 2, 2.1, 100), report("a", 3, 2.2, 300)]
+    second = [report("b", 1, 5.0, 900), report("b", 2, 1.0, 0), report("b", 3, 1.1, 300)]
+
+    assert cpu_ms_per_message([*second, *first]) == pytest.approx(0.5)
+    assert cpu_ms_per_message([report("a", 1, 2.0, 10)]) is None
 
 
 def test_pod_time_is_cut_to_the_measurement_window() -> None:
@@ -224,6 +234,7 @@ def ledger(
     *,
     areas: tuple[float | None, ...] = (500,),
     changes: tuple[ReplicaChange, ...] = (RISE,),
+    held: int | None = 0,
 ) -> PaidForItself:
     """1000/s for 20 s, then ``per_bin_after`` per 100 ms for 60 s."""
     processed = np.array([100] * 200 + [per_bin_after] * 600, dtype=np.int64)
@@ -236,6 +247,7 @@ def ledger(
         TIMELINES,
         spike_started_at=10 * SECOND,
         ended_at=80 * SECOND,
+        held_since={20 * SECOND: held}.__getitem__,
     )
 
 
@@ -262,3 +274,12 @@ def test_pods_may_not_have_paid_and_an_unmeasured_dip_leaves_the_loss_open() -> 
     assert unmeasured.net_records == 60_000
     assert (unmeasured.lost_to_dips_records, unmeasured.cleared_records) == (None, None)
     assert (without.has_paid, bool(without.reason and unmeasured.reason)) == (None, True)
+
+
+def test_what_a_standstill_held_up_is_a_price() -> None:
+    """60 000 cleared, and as many came to partitions that stood still; or nobody knows how many."""
+    swinging, unknown = ledger(200, held=60_000), ledger(200, held=None)
+
+    assert (swinging.net_records, swinging.cleared_records) == (0, 60_500)
+    assert (swinging.held_by_standstills_records, swinging.has_paid) == (60_000, False)
+    assert (unknown.net_records, unknown.has_paid, bool(unknown.reason)) == (None, None, True)

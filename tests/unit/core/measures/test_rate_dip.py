@@ -50,6 +50,7 @@ def dip_of(
     settled: float = 21,
     following: float | None = None,
     available: float = 1e6,
+    undone: list[float] | None = None,
     message_seconds: float = 0.0,
 ) -> RateDip:
     """Return the dip of an episode; 100 a bin are expected throughout where nothing is said."""
@@ -61,7 +62,17 @@ def dip_of(
         next_started_at=None if following is None else round(following * SECOND),
     )
     wanted = np.array(expected or [100.0] * len(processed))[watched.first : watched.watch]
-    return rate_dip(rate, watched, wanted, available=available, message_seconds=message_seconds)
+    left = None
+    if undone is not None:  # at the start of each bin, and at the end of the last
+        left = np.array(undone)[watched.first : watched.watch + 1]
+    return rate_dip(
+        rate,
+        watched,
+        wanted,
+        available=available,
+        undone=left,
+        message_seconds=message_seconds,
+    )
 
 
 def test_a_full_stop_of_half_a_second() -> None:
@@ -180,6 +191,16 @@ def test_a_dip_is_what_the_group_fell_behind(
     dip = dip_of(processed, expected, **given)
 
     assert {name: getattr(dip, name) for name in shown} == pytest.approx(shown, abs=0.01)
+
+
+@pytest.mark.parametrize(("left", "percent"), [(0, 0), (5000, 100)])
+def test_a_group_that_has_done_everything_has_not_dipped(left: float, percent: float) -> None:
+    """The load ends and 1,000 were expected later: with none left, they were done before."""
+    done, expected = bins((23, 100), (20, 0)), bins((24, 100), (19, 0))
+
+    dip = dip_of(done, expected, undone=bins((43.1, left)))
+
+    assert dip.dip_percent == pytest.approx(percent)
 
 
 @pytest.mark.parametrize(
@@ -322,6 +343,17 @@ def test_pods_do_what_waits_up_to_what_they_can(
 ) -> None:
     """A pod does 50 a bin."""
     assert expected(found, by, first, first + len(bins) / 10) == bins
+
+
+def test_what_is_on_its_way_is_not_done() -> None:
+    """At the edges of two bins of ten: 700 wait, and those of the next two bins are to come."""
+    found = work([0], [700], 10)
+    found.arrivals[0, 8:] = [30, 40]
+
+    undone = Counterfactual(found, owners(*START), 500.0).undone(7, 10)
+
+    waiting = found.waiting[0, 7:].astype(float)
+    assert undone.tolist() == [waiting[0] + 30, waiting[1] + 70, waiting[2] + 40, waiting[2]]
 
 
 def test_pods_are_expected_to_do_no_more_than_a_slow_downstream_lets_them() -> None:

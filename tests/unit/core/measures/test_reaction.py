@@ -106,6 +106,7 @@ def test_every_part_of_the_chain() -> None:
     ]
     assert (found.total_seconds, found.parts_sum_to_total) == (9.25, True)
     assert (found.is_complete, found.reason) == (True, "")
+    assert found.pod_start_percent == pytest.approx(100 * 1.3 / 9)
     assert found.assigned_seconds == 9  # assigned at 19 s, after Ready at 17.5 s
     assert found.pod == "new-b"  # new-a was Ready first, but new-b finished a record before it
     # t1 is known to one sample, a second, and lies half a second after t0.
@@ -221,7 +222,7 @@ def test_a_surplus_pod_without_partition_ends_at_joined() -> None:
     found = chain(records=[of(GroupJoined, 18, "new-a"), *RECORDS[:3]], timelines=[OLD, NEW_A])
 
     assert (found.pod, found.links[6].at) == ("new-a", ns(18))
-    assert found.assigned_seconds is None
+    assert (found.assigned_seconds, found.pod_start_percent) == (None, None)
     assert "t7" in found.reason
 
 

@@ -17,7 +17,7 @@ from lagbench.core.measures.partition_work import (
     waiting_after,
     work_by_commits,
 )
-from lagbench.core.measures.standstill import Standstill, asleep_periods, standstill
+from lagbench.core.measures.standstill import Standstill, asleep_periods, held_records, standstill
 
 
 def _series(ends: list[int], commits: list[int | None]) -> LagSeries:
@@ -257,6 +257,18 @@ def test_the_partition_that_stands_longest_is_named() -> None:
     assert found.group_seconds == 0
     assert found.partition == 1
     assert found.partition_seconds == pytest.approx(45, abs=0.3)
+
+
+def test_a_standstill_holds_up_what_comes_meanwhile() -> None:
+    """100/s for 45 s to a partition without an owner; 4 s are a dip."""
+    offered = bins((100, 10))
+    gone, dip = bins((20, 10), (45, 0), (35, 20)), bins((50, 10), (4, 0), (46, 20))
+    found = work(np.stack([offered, offered]), np.stack([gone, dip]))
+    rate = RateSeries(0, 2 * offered, gone + dip)
+
+    assert held_records(rate, found, 0, 100 * SECOND) == pytest.approx(4500, abs=20)
+    assert held_records(rate, found, 30 * SECOND, 100 * SECOND) == pytest.approx(3500, abs=20)
+    assert held_records(rate, replace(found, done=None), 0, 100 * SECOND) is None
 
 
 def test_without_the_messages_partitions_are_not_reported() -> None:

@@ -124,6 +124,15 @@ def test_a_policy_on_cpu_is_taken_to_stay_at_its_floor() -> None:
             True,
         ),
         ("trace_example", {}, "milliseconds", False),
+        # 2 ms become 2.15, and no pod was seen above 53,000/s.
+        ("quick_spike", {"consumer__work": "waited"}, "does about 465/s of 500/s", True),
+        ("quick_spike", {"consumer__work": "waited", "consumer__process_ms": "4"}, "about", False),
+        (
+            "quick_spike",
+            {"consumer__work": "waited", "consumer__concurrency": "200"},
+            "does about 53,000/s of 100,000/s",
+            True,
+        ),
         # The floor of two pods does 1,000/s: more, 95 % and 90 % of it.
         ("quick_spike", {"profile__rate_per_second": "1200"}, "raise the floor to 3", True),
         ("quick_spike", {"profile__rate_per_second": "950"}, "raise the floor to 3", True),

@@ -52,6 +52,14 @@ def at_drained(action: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+ABORTS: list[tuple[dict[str, Any], str]] = [
+    ({}, "abort"),
+    ({"lag_records": 0}, "abort.lag_records"),
+    ({"disk_free": 1}, "abort.disk_free"),
+    ({"observer_starved_seconds": 1}, "abort.observer_starved_seconds"),
+    ({"observer_starved_seconds": 5}, "abort.observer_starved_seconds"),  # OUTAGE lasts as long
+]
+
 ACTIONS: list[tuple[Any, str]] = [
     (3, "actions"),
     ([{"at_seconds": 3}], "actions.0"),
@@ -98,6 +106,10 @@ CONSUMERS: list[tuple[dict[str, Any], str]] = [
     (OWN | {"env": ENV | {"TOPIC": "orders"}}, "consumer.env"),
     (OWN | {"client_id": "{group}"}, "consumer.client_id"),
     (OWN | {"balancer": "range"}, "consumer.balancer"),
+    (OWN | {"work": "waited"}, "consumer.work"),
+    (SPARK | {"work": "waited"}, "consumer.work"),
+    ({"work": "slept"}, "consumer.work"),
+    ({"work": "waited", "process_ms": 0, "cpu_ms": 1}, "consumer.process_ms"),
     (OWN | {"kind": "stand-in"}, "consumer.manifest"),
 ]
 
@@ -143,6 +155,10 @@ TOGETHER: list[tuple[dict[str, Any], str]] = [
     ({"second_group": {"consumer": {"proces_ms": 2}}}, "second_group.consumer.proces_ms"),
     ({"second_group": {"keys": {}}}, "second_group.keys"),
     ({"second_group": 3}, "second_group"),
+    (
+        {"second_group": {"consumer": {"work": "waited", "process_ms": 0}}},
+        "second_group.consumer.process_ms",
+    ),
 ]
 
 
@@ -151,6 +167,7 @@ TOGETHER: list[tuple[dict[str, Any], str]] = [
     [
         *(({"actions": actions}, field) for actions, field in ACTIONS),
         *(({"consumer": consumer}, field) for consumer, field in CONSUMERS),
+        *(({"abort": abort, "actions": [OUTAGE]}, field) for abort, field in ABORTS),
         *TOGETHER,
     ],
 )

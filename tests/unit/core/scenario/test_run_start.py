@@ -306,3 +306,14 @@ def test_a_cluster_refuses_samples_that_no_config_map_holds() -> None:
 
     fits = Scenario.model_validate({**DATA, "payload": {**payload, "file_bytes": 1_000_000}})
     refuse_kind_on_cluster(fits, ClusterSettings())
+
+
+def test_a_cluster_refuses_a_limit_on_a_disk_that_nobody_sees() -> None:
+    """The disk of its broker is elsewhere; its lag is known."""
+    watched = {"abort": {"disk_free_mebibytes": 1}}
+
+    with pytest.raises(WrongInput, check=lambda error: error.field == "abort.disk_free_mebibytes"):
+        refuse_kind_on_cluster(Scenario.model_validate(DATA | watched), ClusterSettings())
+
+    of_lag = Scenario.model_validate(DATA | {"abort": {"lag_records": 1}})
+    refuse_kind_on_cluster(of_lag, ClusterSettings())

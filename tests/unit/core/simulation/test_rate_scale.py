@@ -17,6 +17,7 @@ from lagbench.core.simulation.simulate import simulate
 from lagbench.errors import WrongInput
 
 LAG = 'sum(kafka_consumergroup_lag{consumergroup="g"})'
+LOAD = f'sum(rate(kafka_topic_partition_current_offset{{topic="t"}}[30s])) + {LAG} / 9'
 OF_TRAFFIC = ("peak_lag_records",)
 
 
@@ -51,11 +52,13 @@ def test_a_tenth_of_the_rates_takes_the_same_replicas_and_seconds(
 
 def test_the_files_of_the_run_have_the_scaled_values() -> None:
     """So the run can be read again: its scenario is at rate scale 1."""
-    cell = checked_cell("quick_spike", overrides={"rate_scale": "0.1"})
+    overrides = {"rate_scale": "0.1", "abort.lag_records": "500"}
+    cell = checked_cell("quick_spike", overrides=overrides)
     whole = checked_cell("quick_spike")
     scenario, policy = yaml.safe_load(cell.scenario_text), yaml.safe_load(cell.policy_text)
 
     assert (cell.rate_scale, "rate_scale" in scenario) == (0.1, False)
+    assert scenario["abort"]["lag_records"] == 50
     assert scenario["profile"]["rate_per_second"] == 0.1 * whole.scenario.profile.rate_per_second
     assert scenario["consumer"]["process_ms"] == 10 * whole.scenario.consumer.process_ms
     assert policy["spec"]["triggers"][0]["metadata"]["lagThreshold"] == "50"
@@ -68,6 +71,7 @@ def test_the_files_of_the_run_have_the_scaled_values() -> None:
         ({"triggers": [kafka(lagThreshold="333")]}, 0.1, {"lagThreshold": "33"}),
         ({"triggers": [kafka(activationLagThreshold="20")]}, 0.5, {"activationLagThreshold": "10"}),
         ({"triggers": [prometheus(LAG)]}, 0.1, {"threshold": "0.5"}),
+        ({"triggers": [prometheus(LOAD)]}, 0.1, {"threshold": "0.5"}),
         (composite("a + b"), 0.1, {"target": "1"}),
         ({"triggers": [kafka(), cron()]}, 0.1, {"lagThreshold": "50"}),
     ],

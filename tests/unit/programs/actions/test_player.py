@@ -11,6 +11,7 @@ from kubernetes import config
 from pydantic import TypeAdapter
 from tests.fakes.fake_kube import FakeKube
 from tests.fakes.kubeconfig import write_kubeconfig
+from tests.fakes.telemetry import of
 from tests.unit.core.cluster.consumer_pod import options_of
 
 from lagbench.adapters.kube.cluster_check import base_manifest
@@ -28,6 +29,7 @@ from lagbench.core.telemetry.records_of_programs import (
     ActionEnded,
     ActionStarted,
     Record,
+    StreamFinished,
     StreamStarted,
 )
 from lagbench.core.telemetry.records_of_recorder import LagSample
@@ -292,6 +294,15 @@ def test_a_second_counts_from_the_streams_start() -> None:
     assert not is_due(state, AT_SECOND)
     stopping.set()
     assert not state.await_begin(AT_SECOND, stopping)
+
+
+def test_nothing_begins_after_an_abort_of_the_stream() -> None:
+    """Not even what was due: the run is given up."""
+    state = state_at([110 * NS])
+    state.take(stream())
+    state.take(of(StreamFinished, aborted="total lag 9"))
+
+    assert not state.await_begin(AT_SECOND, threading.Event())
 
 
 def test_the_lag_is_drained_after_the_spike_only() -> None:

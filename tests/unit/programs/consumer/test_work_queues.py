@@ -5,17 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from typing import Self, cast
+from typing import Self, cast, get_args
 
 import numpy as np
 import pytest
 from tests.unit.programs.consumer.fake_group import begun, chunk
 
+from lagbench.core.scenario.message_costs import DownstreamPace
+from lagbench.core.scenario.scenario import Work
 from lagbench.errors import NotReady
 from lagbench.programs.consumer.ledger import LedgerWriter
+from lagbench.programs.consumer.waited_slots import WaitedSlots
 from lagbench.programs.consumer.work_queues import PartitionWork, RecordChunk, WorkQueues, Writes
 from lagbench.programs.consumer.worker import Worker
-from lagbench.programs.consumer.write_schedule import WriteSchedule
+from lagbench.programs.consumer.write_schedule import DownstreamClock, WriteSchedule
 from pod_program.steady_clock import SteadyClock
 
 MS = 1_000_000
@@ -190,17 +193,28 @@ class KeptLedger:
         return 0
 
 
+KINDS = {"scheduled": WriteSchedule, "waited": WaitedSlots}
+each_work = pytest.mark.parametrize("work", get_args(Work))
+
+
 class Working:
     """A worker at work on the partitions that it is given."""
 
     def __init__(
-        self, *partitions: int, process_ms: int = 0, slots: int = 1, cpu_ms: int = 0
+        self,
+        *partitions: int,
+        process_ms: int = 0,
+        slots: int = 1,
+        cpu_ms: int = 0,
+        work: Work = "scheduled",
     ) -> None:
         """Start nothing."""
         self.queues, self.clock = queues_with(*partitions, concurrency=slots), SteadyClock()
         self.ledger = KeptLedger(self.queues)
-        schedule, ledger = WriteSchedule(process_ms * MS, slots), cast("LedgerWriter", self.ledger)
-        self.worker = Worker(self.queues, schedule, ledger, self.clock, cpu_ns=cpu_ms * MS)
+        kind, downstream = KINDS[work], DownstreamClock(DownstreamPace())
+        of_pod = kind(process_ms * MS, slots, downstream)
+        ledger = cast("LedgerWriter", self.ledger)
+        self.worker = Worker(self.queues, of_pod, ledger, self.clock, cpu_ns=cpu_ms * MS)
 
     def __enter__(self) -> Self:
         """Start the worker."""
@@ -231,13 +245,14 @@ def test_a_worker_that_is_held_in_a_request_is_noticed() -> None:
     assert working.worker.failure is None
 
 
+@each_work
 @pytest.mark.parametrize("step_seconds", [-3600.0, 3600.0])
 def test_work_goes_on_when_the_clock_is_set(
-    monkeypatch: pytest.MonkeyPatch, step_seconds: float
+    monkeypatch: pytest.MonkeyPatch, step_seconds: float, work: Work
 ) -> None:
     """A step of the wall clock delays no write, and the ledger's instants do not jump."""
     wall = time.time_ns
-    with Working(0, process_ms=1) as working:
+    with Working(0, process_ms=1, work=work) as working:
         for first in (0, 10):
             working.do((0, chunk(first, 10, working.clock.now_ns())))
             monkeypatch.setattr(time, "time_ns", lambda: wall() + round(step_seconds * 1e9))
@@ -247,20 +262,29 @@ def test_work_goes_on_when_the_clock_is_set(
     assert 0 < max(done_at) - min(done_at) < 600e9
 
 
-def test_a_partition_s_messages_reach_the_ledger_in_order_whatever_they_cost() -> None:
-    """A long message holds back those after it in its partition, because offsets ascend."""
-    with Working(0, process_ms=10, slots=4) as working:
+@each_work
+def test_a_partition_s_messages_reach_the_ledger_in_order_whatever_they_cost(work: Work) -> None:
+    """A long message holds back those after it in its partition, because offsets ascend.
+
+    It takes its cost, and a late thread makes it longer only if it is waited for.
+    """
+    with Working(0, process_ms=10, slots=4, work=work) as working:
         queued = chunk(0, 40, working.clock.now_ns())
-        queued.costs_ns = np.where(queued.offsets % 10 == 0, 60 * MS, 5 * MS)
+        costs_ns = np.where(queued.offsets % 10 == 0, 60 * MS, 5 * MS)
+        queued.costs_ns = costs_ns
         working.do((0, queued))
 
     assert working.ledger.offsets == list(range(40))
     assert working.ledger.done_at != sorted(working.ledger.done_at)
+    took = np.subtract(working.ledger.done_at, working.ledger.started_at[0]) - costs_ns
+    assert took.min() >= 0
+    assert bool(took.max() > 0) is (work == "waited")
 
 
-def test_messages_that_burn_cpu_begin_in_order() -> None:
+@each_work
+def test_messages_that_burn_cpu_begin_in_order(work: Work) -> None:
     """On a busy machine a burn may take long: in each partition offsets still begin in order."""
-    with Working(0, 1, process_ms=2, slots=3, cpu_ms=1) as working:
+    with Working(0, 1, process_ms=2, slots=3, cpu_ms=1, work=work) as working:
         now = working.clock.now_ns()
         working.do((0, chunk(0, 120, now)), (1, chunk(0, 10, now)))
 

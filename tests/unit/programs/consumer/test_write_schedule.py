@@ -14,6 +14,7 @@ from tests.unit.programs.consumer.fake_group import chunk
 from lagbench.core.scenario.cost_draws import process_ns
 from lagbench.core.scenario.message_costs import DownstreamPace, Effect, PoisonedKey
 from lagbench.programs.consumer.consumer_settings import parse_options
+from lagbench.programs.consumer.waited_slots import WaitedSlots
 from lagbench.programs.consumer.work_queues import PartitionWork, Writes
 from lagbench.programs.consumer.worker import CpuBurner, MessageCosts
 from lagbench.programs.consumer.write_schedule import (
@@ -83,6 +84,43 @@ def test_a_slow_downstream_slows_the_pod_by_its_factor_and_only_then() -> None:
     assert np.abs(ends - starts - 6 * MS)[inside].max() <= 3
     outside = (ends < 10_000 * MS) | (starts > 20_000 * MS)
     assert set((ends - starts)[outside]) == {2 * MS}
+
+
+def test_waited_slots_lose_what_the_thread_oversleeps() -> None:
+    """A slot is free when the thread saw that its wait was over, and no write makes up for it.
+
+    Two slots of 10 ms, and a thread that wakes after 14 ms: the third write is 4 ms late.
+    """
+    slots = WaitedSlots(10 * MS, 2, DownstreamClock(DownstreamPace()))
+
+    assert [slots.room_until(NOW + 90 * MS, NOW, NOW), slots.next_start_at] == [2, 0]
+    first = slots.plan(2, arrived_at=NOW - 5 * MS, now=NOW)
+    slots.hold(first[1])
+    assert (slots.room_until(NOW, NOW, NOW), slots.next_end_at) == (0, NOW + 10 * MS)
+    assert slots.next_start_at == NOW + 10 * MS
+    slots.end(NOW + 9 * MS)
+    assert not slots.room_until(NOW, NOW, NOW)
+    late = NOW + 14 * MS
+    slots.end(late)
+    starts, ends = slots.plan_each(costs(3, 7, 1), late + 20 * MS, NOW, late)
+
+    assert [list(part - NOW) for part in first] == [[0, 0], [14 * MS, 14 * MS]]
+    assert list(starts - late) == [0, 0]
+    assert list(ends - late) == [3 * MS, 7 * MS]
+
+
+def test_waited_slots_wait_longer_for_a_slow_downstream() -> None:
+    """A wait that begins in the slow time takes its factor, one across its end a part of it."""
+    downstream = DownstreamClock(DownstreamPace.of_rows([(10, 20, 3)]))
+    downstream.stream_started(NOW)
+    slots = WaitedSlots(2 * MS, 3, downstream)
+
+    waits = [
+        int(np.subtract(*slots.plan(1, arrived_at=NOW, now=NOW + at * MS)[::-1])[0]) / MS
+        for at in (9_000, 15_000, 19_997)
+    ]
+
+    assert waits == pytest.approx([2, 6, 4], abs=0.001)
 
 
 def test_nothing_is_slow_before_the_streams_start_is_known() -> None:

@@ -9,13 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lagbench.core.scenario.abort import MEBIBYTE, Abort
 from lagbench.core.scenario.event_stream import EventStream, partition_of_key, planned_partitions
 from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.payload import Samples
 from lagbench.core.scenario.profiles import SteadyProfile, TracePoint, TraceProfile, profile_text
 from lagbench.core.scenario.scenario import MAX_SEED, Keys, PartitionPlan
 from lagbench.core.scenario.stream_tail import Tail
+from lagbench.core.telemetry.records_of_recorder import LagSample
 from lagbench.errors import WrongInput
+from lagbench.programs.producer.abort_watch import AbortWatch
 from lagbench.programs.producer.load_reports import LatenessCounts
 from lagbench.programs.producer.outbox import MessageBodies, SampleBodies
 from lagbench.programs.producer.producer_settings import ProducerSettings, read_settings
@@ -232,3 +235,34 @@ def test_a_wrong_flag_is_named(arguments: list[str], field: str) -> None:
     assert caught.value.field == field
     assert caught.value.allowed
     assert caught.value.exit_code == 2
+
+
+LIMITS = Abort(lag_records=100, disk_free_mebibytes=10, observer_starved_seconds=5)
+
+
+@pytest.mark.parametrize(
+    ("lags", "free_mebibytes", "second", "limit"),
+    [
+        ([], 10, 5.0, ""),
+        ([100], 10, 5.0, ""),
+        ([101], 10, 5.0, "lag_records"),
+        ([101, 100], 10, 5.0, ""),
+        ([], 9, 5.0, "disk_free_mebibytes"),
+        ([100], 10, 5.5, "observer_starved_seconds"),
+    ],
+)
+def test_a_stream_is_given_up_at_a_broken_limit(
+    lags: list[int], free_mebibytes: int, second: float, limit: str
+) -> None:
+    """The newest reading counts, from the start; a partition without a commit lags as a whole."""
+    now = [0.0]
+    watch = AbortWatch(LIMITS, clock=lambda: now[0], free=lambda: free_mebibytes * MEBIBYTE)
+    for lag in lags:
+        rows = [(0, lag, None), (1, 7, 7)]
+        watch.take(LagSample(at=1, source="recorder", partitions=rows))
+    now[0] = second
+
+    found = watch.reason()
+
+    assert (f"abort.{limit}" in found, bool(found)) == (bool(limit), bool(limit))
+    assert watch.reason() == ""  # looked a moment ago

@@ -21,6 +21,7 @@ from lagbench.core.measures.doubts.doubts_of_group import (
     two_owners,
 )
 from lagbench.core.measures.doubts.doubts_of_load import (
+    aborted,
     above_the_ceiling,
     clock_steps,
     done_before_due,
@@ -133,14 +134,20 @@ def doubts_of(run: RunEvidence, window: Window) -> tuple[Doubt, ...]:
 def validity_of(run: RunEvidence, window: Window) -> Validity:
     """Return whether the load was the planned one, and what a reader should know of the readings.
 
-    An observation had no plan to keep: the load is what the log took.
+    An observation had no plan to keep: the load is what the log took. After an abort all else that
+    differs from the plan is its consequence.
     """
     gaps = telemetry_gaps(run.records, from_at=window.from_at, until_at=window.until_at)
-    reasons = tuple(
-        text
-        for rule in LOAD_RULES
-        if run.observation is None or rule.is_of_observations
-        for text in rule.find(run, window)
+    given_up = aborted(run)
+    reasons = (
+        (given_up,)
+        if given_up
+        else tuple(
+            text
+            for rule in LOAD_RULES
+            if run.observation is None or rule.is_of_observations
+            for text in rule.find(run, window)
+        )
     )
     made = Generator()
     if run.observation is None:

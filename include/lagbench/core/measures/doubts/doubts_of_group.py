@@ -163,6 +163,7 @@ def _other_start(record: PodStarted, run: RunEvidence) -> str:
         ),
         ("ms of CPU", record.cpu_ms, isclose(record.cpu_ms, settings.cpu_ms, rel_tol=1e-4)),
         ("of concurrency", record.concurrency, record.concurrency == settings.concurrency),
+        ("work", record.work, record.work == settings.work),
         ("as balancer", record.balancer, record.balancer in balancers),
         (
             "as static member",

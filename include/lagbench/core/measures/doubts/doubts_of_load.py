@@ -51,6 +51,19 @@ _READING_SECONDS = 1.0
 """End offsets may have been read this long before the stamp of their sample."""
 
 
+def aborted(run: RunEvidence) -> str:
+    """Return why the run was given up by its own limits, and when; empty: it was not."""
+    made, started_at = generator(run.records, run.offered.total), run.load.stream_started_at
+    for record in run.records:
+        if isinstance(record, StreamFinished) and record.aborted and started_at is not None:
+            second = (record.at - started_at) / NANOSECONDS
+            return (
+                f"aborted {second:.0f} s after the stream began: {record.aborted}; "
+                f"{record.sent:,} of {made.planned or 0:,} planned messages were sent"
+            )
+    return ""
+
+
 def unkept_plan(run: RunEvidence, _window: Window) -> Iterator[str]:
     """Yield how the producer's own report differs from its plan."""
     made = generator(run.records, run.offered.total)

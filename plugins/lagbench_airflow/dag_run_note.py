@@ -1,0 +1,81 @@
+"""Write the verdict into the note of a Dag run: a listener, which Airflow's scheduler calls.
+
+It must not stop the scheduler, so nothing that fails here is raised. Every process of Airflow
+loads this file, so what it needs is imported at the end of a run.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from airflow.listeners import hookimpl
+
+from lagbench_airflow.links import report_path
+
+if TYPE_CHECKING:
+    from airflow.models.dagrun import DagRun
+
+
+log = logging.getLogger(__name__)
+
+MARK = "**lagbench**"
+"""Begins what is written here; what a person wrote before it stays."""
+MOST_CHARACTERS = 1000
+"""Airflow's limit of a note."""
+
+
+@hookimpl
+def on_dag_run_success(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the hook's arguments
+    """Note the verdict."""
+    write_note(dag_run)
+
+
+@hookimpl
+def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001
+    """Note the verdict, or that there is none."""
+    write_note(dag_run)
+
+
+def write_note(dag_run: DagRun) -> None:
+    """Write the note of a run that has a run folder; the caller commits."""
+    from sqlalchemy.orm.exc import DetachedInstanceError
+
+    try:
+        lines = [
+            f"{text} ([report]({report_path(run_id)}))"
+            for run_id, text in verdicts_of(dag_run.dag_id, dag_run.run_id)
+        ]
+        if not lines:
+            return
+        text = f"{MARK} {lines[0]}" if len(lines) == 1 else "\n- ".join([MARK, *lines])
+        before = (dag_run.note or "").partition(MARK)[0].rstrip()
+        room = MOST_CHARACTERS - len(before) - 2
+        if len(text) > room:
+            text = f"{text[: max(room - 1, 0)]}…"
+        if room > len(MARK):
+            dag_run.note = f"{before}\n\n{text}".lstrip()
+    except DetachedInstanceError:  # of ``airflow dags test``, whose run is in no session by now
+        log.debug("no note on the Dag run %s", dag_run.run_id)
+    except Exception:
+        log.exception("no note on the Dag run %s", dag_run.run_id)
+
+
+def verdicts_of(dag_id: str, dag_run: str) -> Iterator[tuple[str, str]]:
+    """Yield the id of each run of a Dag run, oldest first, and its verdict with key figures."""
+    from lagbench.core.verdict.in_words import headline
+    from lagbench.core.verdict.verdict import Verdict
+    from lagbench.results.gate import COMPARISON_FILE
+    from lagbench_airflow.run_lookup import NIGHTLY_DAG, folders_of_page
+
+    for folder in reversed(list(folders_of_page(dag_id, dag_run))):
+        text = "no verdict"
+        if folder.verdict.is_file():
+            text = headline(folder.read_model(folder.verdict, Verdict))
+        if dag_id == NIGHTLY_DAG:
+            text = f"{folder.run_id}: {text}"
+        if (folder.path / COMPARISON_FILE).is_file():
+            gate = folder.read_json(COMPARISON_FILE)
+            text = f"{text}; gate: {'; '.join([gate['status'], *gate['reasons'][:1]])}"
+        yield folder.run_id, text

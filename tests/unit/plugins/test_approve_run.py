@@ -1,0 +1,54 @@
+"""Who is asked before a run: a person, for a cluster, where the conf has not answered."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
+
+from lagbench_airflow.hooks import target
+from lagbench_airflow.operators import approve_run
+from lagbench_airflow.operators.approve_run import ApproveRunOperator
+
+from airflow.providers.standard.operators import hitl  # isort: skip
+from airflow.sdk.exceptions import TaskAwaitingInput  # isort: skip
+
+ASK = {"ask": True, "scenario": "hello"}
+
+
+@pytest.mark.parametrize(
+    ("params", "on_cluster", "has_people", "is_asked"),
+    [
+        (ASK, True, True, True),
+        (ASK, False, True, False),
+        (ASK, True, False, False),
+        ({**ASK, "ask": False}, True, True, False),
+        ({**ASK, "sealed": "x"}, True, True, False),
+        ({**ASK, "experiment": "x"}, True, True, False),
+    ],
+)
+def test_a_person_is_asked_before_a_run_against_a_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+    params: dict[str, Any],
+    *,
+    on_cluster: bool,
+    has_people: bool,
+    is_asked: bool,
+) -> None:
+    """Not on the embedded bench, nor where nobody can answer, nor where one has answered."""
+    asked: list[str] = []
+    monkeypatch.setattr(target, "is_embedded", lambda: not on_cluster)
+    monkeypatch.setattr(approve_run, "can_be_answered", lambda: has_people)
+    monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **given: asked.append(given["subject"]))
+    task = ApproveRunOperator(task_id="approve", subject="Run?", defaults="Reject")
+    ti = SimpleNamespace(id=1)
+    context: Any = {"params": params, "ti": ti, "task_instance": ti}
+
+    with pytest.raises(TaskAwaitingInput) if is_asked else contextlib.nullcontext():
+        inspect.unwrap(ApproveRunOperator.execute)(task, context)
+
+    assert asked == (["Run?"] if is_asked else [])
