@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from statistics import fmean
 from typing import Any
 
@@ -216,6 +217,22 @@ def test_the_findings_in_the_readme_are_those_of_the_kept_runs() -> None:
 
 
 KEEPERS = sorted(str(file.parent.relative_to(FINDINGS)) for file in FINDINGS.rglob(RUNS_FILE))
+
+
+def test_the_overview_counts_the_kept_runs_that_passed() -> None:
+    """Its table of verdicts has them for each row, of both benches and with repeated runs."""
+    overview = (FINDINGS / "README.md").read_text()
+    shown = re.findall(r"^\| \[([\w-]+)\].* \| (\d+ of \d+) \|", overview, re.MULTILINE)
+
+    kept = {}
+    for name, _ in shown:
+        folders = [folder for folder in (name, f"{name}/kubernetes") if folder in KEEPERS]
+        runs = [run for folder in folders for run in files_of_runs(folder)]
+        passed = sum(run.files["verdict"]["status"] == "pass" for run in runs)
+        kept[name] = f"{passed} of {len(runs)}"
+
+    assert kept
+    assert dict(shown) == kept
 
 
 def parts(verdict: Verdict) -> dict[str, Any]:
