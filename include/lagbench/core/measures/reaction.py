@@ -117,11 +117,11 @@ class Reaction(MeasureModel):
     @property
     def pod_start_percent(self) -> float | None:
         """Return the part from created to Ready in the chain up to the first partition."""
-        until = [link.part_seconds for link in self.links if "t0" < link.name <= "t7"]
-        known = [part for part in until if part is not None]
-        if len(known) < len(until) or not sum(known):
+        parts = {link.name: link.part_seconds for link in self.links if "t0" < link.name <= "t7"}
+        known = {name: part for name, part in parts.items() if part is not None}
+        if len(known) < len(parts) or not sum(known.values()):
             return None
-        return 100 * known[4] / sum(known)
+        return 100 * known["t5"] / sum(known.values())
 
 
 def reaction(given: ReactionInput) -> Reaction:

@@ -144,8 +144,9 @@ class ScaledObjectWorker(Worker):
 
     def _reconcile(self, manifest: Manifest) -> None:
         previous, self._taken, self._retry_at = self._taken, manifest, None
+        replaced = None  # it serves the HPA until the new one does: KEDA has no moment without
         if previous is not None and previous.get("spec") != manifest.get("spec"):
-            self._drop()
+            replaced, self._live, self._poll_at = self._live, None, None
         annotations = parse_scaling_annotations(manifest)
         try:
             if not self.status.status.get("conditions"):
@@ -164,6 +165,9 @@ class ScaledObjectWorker(Worker):
             self._retry_later()
         else:
             self._failures = 0
+        finally:
+            if replaced is not None:
+                replaced.close()
 
     def _take_up(self, manifest: Manifest, annotations: ScalingAnnotations) -> None:
         cluster = self.context.cluster
