@@ -21,7 +21,11 @@ from lagbench.core.measures.doubts.doubt_rules import doubts_of, validity_of
 from lagbench.core.measures.doubts.doubts_of_load import stale_readings
 from lagbench.core.measures.doubts.doubts_of_policy import Window, undone_edits
 from lagbench.core.measures.drain import Drain, drain_measure
-from lagbench.core.measures.evidence.group_strangers import group_gaps, group_strangers
+from lagbench.core.measures.evidence.group_strangers import (
+    group_gaps,
+    group_strangers,
+    left_behind_text,
+)
 from lagbench.core.measures.evidence.observed_group import BUSY_SECONDS
 from lagbench.core.measures.evidence.pod_timeline import lost_rebalances, unrecorded_members
 from lagbench.core.measures.evidence.producer_report import held_back
@@ -126,13 +130,14 @@ def _of_rehearsal(run: RunEvidence, from_at: int, until_at: int) -> dict[str, An
 def _notes(found: Measures, run: RunEvidence, window: Window) -> Iterator[str]:
     """Return notes that do not affect the verdict but that a reader should know.
 
-    These are: rebalances that no scaling explains, and a scale-down that was cut off or met an
-    idle group.
+    These are: rebalances that no scaling explains, members that pods left behind, and a scale-down
+    that was cut off or met an idle group.
     """
     yield from run.manifest.get("own_consumer_notes", ())
     if kind_of(run.scenario.consumer.kind).reports_owners:
         yield from rebalance_count(found).reasons
     yield cut_off_scale_down(found, str((run.manifest.get("tail") or {}).get("ended_by")))
+    yield left_behind_text(run.records)
     yield moved_back(found)
     yield moved_text(found.accounting)
     yield repeats_text(found.accounting.repeats_by_batch)

@@ -225,6 +225,41 @@ def _own_ids(records: Iterable[TelemetryRecord]) -> dict[str, set[str]]:
     return ids
 
 
+def _named_until(records: Sequence[TelemetryRecord]) -> dict[str, int]:
+    """Return until when the coordinator named each pod's own member; ``records`` are sorted."""
+    ids = _own_ids(records)
+    reported = [record for record in records if isinstance(record, GroupMembers)]
+    return {
+        member.client_id: following.at
+        for record, following in zip(reported, [*reported[1:], *records[-1:]], strict=False)
+        for member in record.members
+        if member.member_id in ids.get(member.client_id, ())
+    }
+
+
+def left_behind_text(records: Iterable[TelemetryRecord]) -> str:
+    """Return which pods ended in order and stayed members of the group; "" if none did.
+
+    A leave waits on the connection behind a join that has begun, and is lost with it. The member
+    then stays until its session ends. If it leads the group, nobody gets partitions until then.
+    """
+    by_time = sorted(records, key=lambda record: record.at)
+    static = {one.source for one in by_time if isinstance(one, PodStarted) and one.instance_id}
+    left = {one.source for one in by_time if isinstance(one, SigtermReceived)} - static
+    stopped = {one.source: one.at for one in by_time if isinstance(one, PodStopped)}
+    until = _named_until(by_time)
+    stayed = {
+        pod: (until.get(pod, at) - at) / NANOSECONDS for pod, at in stopped.items() if pod in left
+    }
+    late = {pod: seconds for pod, seconds in stayed.items() if seconds > GAP_SECONDS}
+    if not late:
+        return ""
+    return (
+        f"{len(late)} pod{'s' * (len(late) > 1)} ended in order and stayed in the group until the"
+        f" session ended, {max(late.values()):.1f} s at most: {', '.join(sorted(late))}"
+    )
+
+
 def _rejoined(members: Iterable[GroupMember], own_ids: Mapping[str, set[str]]) -> int:
     """Return how many members are a pod's second one: it joined again before a session ended.
 
@@ -276,11 +311,13 @@ def member_limit(
             seen[record.pod].append(record)
     # A coordinator that was away forgets nothing: a pod that left meanwhile is a member until then.
     was_away = any(isinstance(record, ReadGap) and record.what == "group" for record in records)
+    named_until = _named_until(records)
     starts, ends = [], []
     for pod in {*seen, *(record.source for record in own)}:
         reported = [record for record in own if record.source == pod]
         leaves = pod in left and not was_away
-        for start, end in _stays(reported, seen[pod], leaves=leaves, late=late):
+        until = named_until.get(pod, 0)
+        for start, end in _stays(reported, seen[pod], until, leaves=leaves, late=late):
             starts.append(start)
             ends.append(end)
     starts.sort()
@@ -319,6 +356,7 @@ def unowned_partitions(records: Sequence[TelemetryRecord], instants: Sequence[in
 def _stays(
     reported: Sequence[PodStarted | PodStopped],
     seen: Sequence[PodSeen],
+    named_until: int,
     *,
     leaves: bool,
     late: int,
@@ -326,7 +364,8 @@ def _stays(
     """Yield the start and end of the possible membership of each container of one pod.
 
     The last one ends at its own stop record, else with the pod's object, else never. A member that
-    did not leave in order stays for ``late`` (nanoseconds) more.
+    did not leave in order stays for ``late`` (nanoseconds) more, one whose leave was lost until the
+    coordinator names it no more (``named_until``).
     """
     early = round(GAP_SECONDS * NANOSECONDS)
     started = [record for record in reported if isinstance(record, PodStarted)]
@@ -338,7 +377,8 @@ def _stays(
         if following is not None:
             yield begin - early, following + late
         elif stopped and stopped[-1] >= begin:
-            yield begin - early, stopped[-1] + (early if leaves and not is_static else late)
+            ends = stopped[-1] + (early if leaves and not is_static else late)
+            yield begin - early, max(ends, named_until + early)
         else:
             gone = max((found.gone_at for found in seen if found.gone_at is not None), default=None)
             yield begin - early, _NEVER if gone is None else gone + late

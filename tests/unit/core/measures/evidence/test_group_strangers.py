@@ -14,6 +14,7 @@ from lagbench.core.measures.evidence.group_strangers import (
     GroupStranger,
     group_gaps,
     group_strangers,
+    left_behind_text,
     with_pods_of_members,
 )
 from lagbench.core.scenario.scenario import ConsumerSettings
@@ -188,6 +189,18 @@ def test_a_pod_that_left_in_order_is_no_member_any_more() -> None:
     [found] = group_strangers([*reported, *members])
     assert found.first_seen_at == 14 * NS
     assert group_strangers([*static, *members]) == ()
+
+
+def test_a_member_whose_leave_was_lost_is_the_pods_until_its_session_ends() -> None:
+    """The coordinator names it by the pod's own id; a note says how long it stayed."""
+    joined = [owns(pod, 1, partitions) for pod, partitions in PODS.items()]
+    reported = [started("pod-a", 0), started("pod-b", 0), *left("pod-b", 10), *joined]
+    group = watched((0, PODS), (20, {"pod-a": [0, 1, 2, 3]}), until=30)
+    records = [*reported, *group]
+
+    assert group_strangers(records) == ()
+    assert left_behind_text(records).endswith("10.0 s at most: pod-b")
+    assert left_behind_text([*reported, *watched((0, PODS), (12, {"pod-a": []}), until=30)]) == ""
 
 
 def test_a_container_that_starts_again_is_a_second_member_for_a_while() -> None:
