@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
+from confluent_kafka import Consumer
 from tests.eventually import eventually
-from tests.integration.consumer_group import ConsumerGroupRun, LedgerRows, consumer_group_run
+from tests.integration.consumer_group import (
+    ConsumerGroupRun,
+    LedgerRows,
+    consumer_group_run,
+    shares_out,
+)
 
-from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
+from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.telemetry.records_of_programs import FirstRecordDone, PartitionsRevoked
 from lagbench.embedded.broker import Broker
 
@@ -135,3 +143,55 @@ def test_in_transactions_a_rebalance_loses_and_repeats_nothing(
 
     assert {"pod-0", "pod-4"} <= set(rows.pod)
     assert_each_exactly_once(rows)
+
+
+CROWD, STAY = 12, 3
+SOON_SECONDS = 5
+"""Less than the session of 10 s."""
+
+
+def test_surplus_pods_that_leave_at_once_leave_no_member_behind(
+    broker: Broker, kafka_admin: KafkaAdmin, tmp_path: Path
+) -> None:
+    """The group of the others is stable long before a session could have ended."""
+    with consumer_group_run(broker.bootstrap_servers, tmp_path, partitions=4) as run:
+        for number in range(CROWD):
+            run.start(f"pod-{number}", "--balancer=cooperative-sticky")
+        run.await_members(kafka_admin, CROWD)
+        for process in list(run.pods.values())[STAY:]:
+            process.terminate()
+        run.await_members(kafka_admin, STAY, within_seconds=SOON_SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("balancer", "unsubscribes", "stays"),
+    [("cooperative-sticky", False, 2), ("cooperative-sticky", True, 1), ("range", False, 1)],
+)
+def test_close_alone_leaves_a_cooperative_member_without_partitions_behind(
+    broker: Broker, kafka_admin: KafkaAdmin, balancer: str, *, unsubscribes: bool, stays: int
+) -> None:
+    """The fault of librdkafka 2.16 for which a stand-in unsubscribes, and waits, before."""
+    names = RunNames(f"surplus-{balancer}-{int(unsubscribes)}")
+    kafka_admin.create_topics([TopicSpec(names.events_topic, 1)])
+    settings = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "group.id": names.group,
+        "partition.assignment.strategy": balancer,
+        "heartbeat.interval.ms": 200,
+    }
+    with closing(Consumer(settings)) as one, closing(Consumer(settings)) as other:
+        for consumer in (one, other):
+            consumer.subscribe([names.events_topic])
+
+        def is_shared_out() -> bool:
+            one.poll(0.05)
+            other.poll(0.05)
+            held = {len(one.assignment()), len(other.assignment())}
+            return held == {0, 1} and shares_out(kafka_admin, names.group, 2, 1)
+
+        eventually(is_shared_out, "both members")
+        surplus = other if one.assignment() else one
+        if unsubscribes:
+            surplus.unsubscribe()
+        surplus.close()
+        assert len(kafka_admin.describe_group(names.group).members) == stays

@@ -169,6 +169,8 @@ class ConsumerPod:
             # The transaction that is open stays open, as it does when a process just ends.
             self.worker.stop(sends_done=not self.options.is_transactional)
         self.rebalancing.is_leaving = True
+        if self.options.graceful_shutdown and self.options.balancer == "cooperative-sticky":
+            self._await_leave()
         # The client's close has no time limit; without a broker the group forgets the member.
         closing = threading.Thread(target=self.consumer.close, name="close", daemon=True)
         closing.start()
@@ -213,6 +215,19 @@ class ConsumerPod:
         """
         if self.options.instance_id is None:
             self.consumer.unsubscribe()
+
+    def _await_leave(self) -> None:
+        """Wait until librdkafka has begun the leave: it then gives up the member id.
+
+        Its close sends no leave for a cooperative member without partitions, and ``unsubscribe``
+        waits for a rebalance that runs. The group would wait for this member until its session
+        ends. With partitions ``close`` leaves.
+        """
+        deadline = time.monotonic() + _CLOSE_SECONDS
+        while self.consumer.memberid() and not self.consumer.assignment():
+            if self.options.instance_id is not None or time.monotonic() > deadline:
+                return
+            self.consumer.poll(_POLL_SECONDS)
 
     def _wait_settled(self, works: list[PartitionWork], deadline: float) -> bool:
         """Wait for what was begun; others may leave meanwhile and begin a new generation."""
