@@ -1,4 +1,4 @@
-"""What an experiment's claim is about, as pictures: the reaction by stage, and wait against pods.
+"""Draw what an experiment's claim is about: the reaction by stage, and the wait against pods.
 
 They are drawn of the runs that have the numbers (``RunLine.pictured``), and of no others.
 """

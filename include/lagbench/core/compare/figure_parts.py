@@ -20,7 +20,7 @@ Drawing = tuple[list[str], float]
 Block = Callable[[float], Drawing]
 """Draws from a height on."""
 Key = tuple[Callable[[float, float], str], str]
-"""What is drawn around a point, and what it means."""
+"""A function that draws around a point, and the meaning of that."""
 
 
 @dataclass(frozen=True, slots=True)
