@@ -10,28 +10,9 @@ from functools import partial
 from itertools import accumulate, pairwise
 from statistics import fmean
 
+from lagbench.core.compare import figure_parts as svg
 from lagbench.core.compare.experiment_result import PRICE, WAIT, ExperimentResult, RunLine
-from lagbench.core.compare.figure_parts import (
-    AXIS,
-    GRID,
-    HEAD,
-    HUES,
-    INK,
-    LEFT,
-    RIGHT,
-    WIDTH,
-    Block,
-    Drawing,
-    Key,
-    Look,
-    axis,
-    circle,
-    heading,
-    legend,
-    scale,
-    text,
-    ticks_of,
-)
+from lagbench.core.compare.figure_parts import Block, Drawing, Key, Look
 from lagbench.core.measures.measures import NAMED
 from lagbench.core.measures.reaction import STAGES
 
@@ -60,24 +41,24 @@ def _reaction(cells: Mapping[str, Sequence[RunLine]], top: float) -> Drawing:
         cell: [fmean(run.pictured[stage] for run in runs) for stage in STAGES]
         for cell, runs in cells.items()
     }
-    ticks = ticks_of([0.0, *map(sum, means.values())], 1)
-    place, at, bars = scale(ticks), top + HEAD, list[str]()
+    ticks = svg.ticks_of([0.0, *map(sum, means.values())], 1)
+    place, at, bars = svg.scale(ticks), top + svg.HEAD, list[str]()
     for cell, stages in means.items():
         counted = f"mean of {len(cells[cell])} runs" if len(cells[cell]) > 1 else "one run"
-        bars.append(text(0, at + 12, f"{cell}: {sum(stages):.1f} s, {counted}"))
+        bars.append(svg.text(0, at + 12, f"{cell}: {sum(stages):.1f} s, {counted}"))
         at += _LABEL
         ends = pairwise(map(place, accumulate(stages, initial=0.0)))
-        for hue, seconds, (begin, end) in zip(HUES, stages, ends, strict=False):
+        for hue, seconds, (begin, end) in zip(svg.HUES, stages, ends, strict=False):
             size = f'width="{end - begin:.1f}" height="{_BAR}"'
             bars.append(f'<rect x="{begin:.1f}" y="{at:g}" {size} fill="{hue}"/>')
             if end - begin >= _NUMBER:
                 middle, more = (begin + end) / 2, ' font-weight="bold" fill="#fff"'
-                bars.append(text(middle, at + 13, f"{seconds:.1f}", anchor="middle", more=more))
+                bars.append(svg.text(middle, at + 13, f"{seconds:.1f}", anchor="middle", more=more))
         at += _BAR + _GAP
-    said, below = heading(top, "Where the reaction goes, s"), at + AXIS - 4
-    grid = axis(ticks, place, top + HEAD, at, "{:,g}".format)
-    squares = (partial(_square, hue) for hue in HUES)
-    told, height = legend(list(zip(squares, STAGES.values(), strict=False)), below)
+    said, below = svg.heading(top, "Where the reaction goes, s"), at + svg.AXIS - 4
+    grid = svg.axis(ticks, place, top + svg.HEAD, at, "{:,g}".format)
+    squares = (partial(_square, hue) for hue in svg.HUES)
+    told, height = svg.legend(list(zip(squares, STAGES.values(), strict=False)), below)
     return [said, *grid, *bars, *told], below + height + _GAP - top
 
 
@@ -88,18 +69,19 @@ def _square(hue: str, x: float, y: float) -> str:
 def _wait_and_price(cells: Mapping[str, Sequence[RunLine]], top: float) -> Drawing:
     """Return a dot for each run, tied to the mean of its cell."""
     runs = [run.pictured for own in cells.values() for run in own]
-    across, up = (ticks_of([0.0, *(run[name] for run in runs)], 1) for name in (PRICE, WAIT))
-    begin, end = top + HEAD + _GAP, top + HEAD + _PLOT
-    x_of, y_of = scale(across, LEFT + 12), scale(up, end, begin)
+    across, up = (svg.ticks_of([0.0, *(run[name] for run in runs)], 1) for name in (PRICE, WAIT))
+    begin, end = top + svg.HEAD + _GAP, top + svg.HEAD + _PLOT
+    x_of, y_of = svg.scale(across, svg.LEFT + 12), svg.scale(up, end, begin)
     said = f"{NAMED[WAIT].heading} (up), against pod-minutes until at rest (across)"
-    parts = [heading(top, said), *axis(across, x_of, begin, end, "{:,g}".format)]
+    parts = [svg.heading(top, said), *svg.axis(across, x_of, begin, end, "{:,g}".format)]
     for value in up:
         height = y_of(value)
-        along = f'd="M{LEFT + 12} {height:.1f}H{WIDTH - RIGHT}" stroke="{GRID}"'
-        parts += [f"<path {along}/>", text(LEFT + 6, height + 4, f"{value:,g}", anchor="end")]
+        along = f'd="M{svg.LEFT + 12} {height:.1f}H{svg.WIDTH - svg.RIGHT}" stroke="{svg.GRID}"'
+        number = svg.text(svg.LEFT + 6, height + 4, f"{value:,g}", anchor="end")
+        parts += [f"<path {along}/>", number]
     keys = list[Key]()
-    for number, (cell, own) in enumerate(cells.items()):
-        hue = HUES[number % len(HUES)]
+    for place, (cell, own) in enumerate(cells.items()):
+        hue = svg.HUES[place % len(svg.HUES)]
         full, hollow = Look(hue, hue, cell), Look("none", hue, cell)
         places = [(x_of(run.pictured[PRICE]), y_of(run.pictured[WAIT])) for run in own]
         middle = " ".join(f"{fmean(ends):.1f}" for ends in zip(*places, strict=True))
@@ -108,9 +90,9 @@ def _wait_and_price(cells: Mapping[str, Sequence[RunLine]], top: float) -> Drawi
         for run, (x, y) in zip(own, places, strict=True):
             told = f"{run.pictured[WAIT]:.1f} s, {run.pictured[PRICE]:.1f} pod-minutes"
             who = f"pair {run.pair}, {cell}: {told}, {run.verdict}"
-            parts.append(circle(full if run.verdict == "pass" else hollow, x, y, who))
-        keys.append((partial(circle, full), cell))
+            parts.append(svg.circle(full if run.verdict == "pass" else hollow, x, y, who))
+        keys.append((partial(svg.circle, full), cell))
     if any(run.verdict != "pass" for own in cells.values() for run in own):
-        keys.append((partial(circle, Look("none", INK, "")), "hollow: did not pass"))
-    told_parts, height = legend(keys, end + AXIS - 4)
-    return [*parts, *told_parts], end + AXIS - 4 + height + _GAP - top
+        keys.append((partial(svg.circle, Look("none", svg.INK, "")), "hollow: did not pass"))
+    told_parts, height = svg.legend(keys, end + svg.AXIS - 4)
+    return [*parts, *told_parts], end + svg.AXIS - 4 + height + _GAP - top

@@ -13,37 +13,17 @@ from functools import partial
 from html import escape
 from textwrap import wrap
 
+from lagbench.core.compare import figure_parts as svg
 from lagbench.core.compare.claim_pictures import claim_pictures
 from lagbench.core.compare.experiment import ExpectedValue
 from lagbench.core.compare.experiment_result import ExperimentResult, RunLine
-from lagbench.core.compare.figure_parts import (
-    AXIS,
-    DOT,
-    HEAD,
-    HUES,
-    INK,
-    LEFT,
-    WIDTH,
-    Block,
-    Drawing,
-    Key,
-    Look,
-    Place,
-    axis,
-    circle,
-    heading,
-    legend,
-    line,
-    scale,
-    text,
-    ticks_of,
-)
+from lagbench.core.compare.figure_parts import Block, Drawing, Key, Look, Place
 from lagbench.core.measures.measures import NAMED
 from lagbench.core.measures.model import StepValue
 
 _LABEL, _LANE, _FEWEST_LANES, _MOST_LANES = 16, 9, 3, 15
 _LETTERS = 74  # in a line
-_MET, _MISSED = HUES[:2]
+_MET, _MISSED = svg.HUES[:2]
 
 RUN_LOOKS = {
     True: Look(_MET, _MET, "run that passed"),
@@ -54,7 +34,7 @@ STEP_LOOKS = {
     False: Look(_MISSED, _MISSED, "step beyond the limit"),
     None: Look("none", _MISSED, "step that may be beyond it"),
 }
-UNCLAIMED = Look(INK, INK, "step without a limit")
+UNCLAIMED = Look(svg.INK, svg.INK, "step without a limit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +81,17 @@ def drawn(
     blocks: list[Block] = [*first, *(partial(_drawn, panel) for panel in panels)]
     for is_of_steps in sorted({panel.is_of_steps for panel in panels}):
         keys = _keys([one for one in panels if one.is_of_steps is is_of_steps])
-        blocks.append(partial(legend, list(keys)))
+        blocks.append(partial(svg.legend, list(keys)))
     parts, top = list[str](), 0.0
     for block in blocks:
         own, height = block(top)
         parts += own
         top += height
     for words in foot:
-        parts.append(text(0, top + 14, words))
+        parts.append(svg.text(0, top + 14, words))
         top += 20
-    size = f'viewBox="0 0 {WIDTH} {top:g}" width="{WIDTH}" height="{top:g}"'
-    font = f'font-family="system-ui, sans-serif" font-size="12" fill="{INK}"'
+    size = f'viewBox="0 0 {svg.WIDTH} {top:g}" width="{svg.WIDTH}" height="{top:g}"'
+    font = f'font-family="system-ui, sans-serif" font-size="12" fill="{svg.INK}"'
     opened = f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size} {font}>'
     return "\n".join([opened, f"<title>{escape(title)}</title>", *parts, "</svg>"]) + "\n"
 
@@ -160,29 +140,29 @@ def step_marks(
 def _drawn(panel: Panel, top: float) -> Drawing:
     measure = NAMED[panel.name]
     ends = [end for row in panel.rows.values() for mark in row for end in (mark.low, mark.high)]
-    ticks = ticks_of([*ends, *panel.limits], measure.digits)
-    place, parts, at = scale(ticks), list[str](), top + HEAD
+    ticks = svg.ticks_of([*ends, *panel.limits], measure.digits)
+    place, parts, at = svg.scale(ticks), list[str](), top + svg.HEAD
     for cell, marks in panel.rows.items():
         lanes = _lanes([place(mark.value) for mark in marks])
         height = _LANE * max(_FEWEST_LANES, len(set(lanes)) + 1)
-        parts.append(text(0, at + 12, cell))
+        parts.append(svg.text(0, at + 12, cell))
         at += _LABEL
         if not marks:
-            parts.append(text(LEFT, at + height / 2 + 4, "not measured"))
+            parts.append(svg.text(svg.LEFT, at + height / 2 + 4, "not measured"))
         elif not panel.is_of_steps:
             mean = place(sum(mark.value for mark in marks) / len(marks))
-            parts.append(line(mean, at + height / 2 - 10, 20, INK, width=2))
+            parts.append(svg.line(mean, at + height / 2 - 10, 20, svg.INK, width=2))
         for mark, lane in zip(marks, lanes, strict=True):
             parts += _dot(mark, at + height / 2 + _LANE * lane, place)
         at += height
     of_what = ": each step" if panel.is_of_steps else ""
-    grid = [heading(top, f"{measure.heading}{of_what}")]
-    grid += axis(ticks, place, top + HEAD, at, measure.number)
+    grid = [svg.heading(top, f"{measure.heading}{of_what}")]
+    grid += svg.axis(ticks, place, top + svg.HEAD, at, measure.number)
     grid += [
-        line(place(limit), top + HEAD, at - top - HEAD, _MISSED, dash="4 3")
+        svg.line(place(limit), top + svg.HEAD, at - top - svg.HEAD, _MISSED, dash="4 3")
         for limit in panel.limits
     ]
-    return [*grid, *parts], at - top + AXIS
+    return [*grid, *parts], at - top + svg.AXIS
 
 
 def _lanes(places: Sequence[float]) -> list[int]:
@@ -190,8 +170,8 @@ def _lanes(places: Sequence[float]) -> list[int]:
     lanes, last = [0] * len(places), dict[int, float]()
     for index in sorted(range(len(places)), key=places.__getitem__):
         tried = (-(n // 2) if n % 2 == 0 else n // 2 + 1 for n in range(_MOST_LANES))
-        room = {lane: places[index] - last.get(lane, -WIDTH) for lane in tried}
-        free = (lane for lane, found in room.items() if found >= 2 * DOT)
+        room = {lane: places[index] - last.get(lane, -svg.WIDTH) for lane in tried}
+        free = (lane for lane, found in room.items() if found >= 2 * svg.DOT)
         lanes[index] = next(free, max(room, key=room.__getitem__))
         last[lanes[index]] = places[index]
     return lanes
@@ -202,7 +182,7 @@ def _dot(mark: Mark, y: float, place: Place) -> Iterator[str]:
     if high > low:
         thin = f'stroke="{mark.look.stroke}" stroke-opacity="0.6"'
         yield f'<path d="M{low:.1f} {y:.1f}H{high:.1f}" {thin}/>'
-    yield circle(mark.look, place(mark.value), y, mark.said)
+    yield svg.circle(mark.look, place(mark.value), y, mark.said)
 
 
 def _keys(panels: Sequence[Panel]) -> Iterator[Key]:
@@ -212,11 +192,11 @@ def _keys(panels: Sequence[Panel]) -> Iterator[Key]:
     looks = (*STEP_LOOKS.values(), UNCLAIMED) if is_of_steps else RUN_LOOKS.values()
     for look in looks:
         if look in used or not is_of_steps:
-            yield partial(circle, look), look.said
+            yield partial(svg.circle, look), look.said
     if not is_of_steps:
-        yield (lambda x, y: line(x, y - 9, 18, INK, width=2)), "mean of the cell"
+        yield (lambda x, y: svg.line(x, y - 9, 18, svg.INK, width=2)), "mean of the cell"
     elif any(panel.limits for panel in panels):
-        yield (lambda x, y: line(x, y - 9, 18, _MISSED, dash="4 3")), "limit"
+        yield (lambda x, y: svg.line(x, y - 9, 18, _MISSED, dash="4 3")), "limit"
     marks = (mark for panel in panels for row in panel.rows.values() for mark in row)
     if any(mark.low < mark.high for mark in marks):
         yield (lambda _x, _y: ""), "a line through a dot is its precision"
