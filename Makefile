@@ -171,8 +171,8 @@ format: install-dev ## Format and fix what can be fixed.
 bench: install-dev ## Measure producer, consumers, Spark, lag scaler (minutes).
 	$(BIN)/python -m tests.benchmarks $(ARGS)
 
-pictures: install-dev ## Take the pictures of README and docs anew from a run: RUN=runs/ID (needs Debian's chromium).
-	PYTHONPATH=plugins $(BIN)/python -m tests.pictures "$(RUN)"
+pictures: install-dev ## Take the pictures of the pages from the kept runs, and those of a run: RUN=runs/ID (chromium).
+	PYTHONPATH=plugins $(BIN)/python -m tests.pictures $(if $(RUN),"$(RUN)")
 
 picture-own-dag: install-dev ## Run the example of an own Dag and take its picture in Airflow's UI (5 minutes; chromium).
 	PYTHONPATH=plugins $(BIN)/python -m tests.own_dag_picture

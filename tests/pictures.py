@@ -1,16 +1,28 @@
-"""Take the pictures of README and docs from a run: ``make pictures RUN=runs/ID``."""
+"""Take the pictures of README and docs: ``make pictures``, ``make pictures RUN=runs/ID``.
+
+Those of the pages of many runs show the runs that are kept in docs/findings. With ``RUN`` those of
+its report and of its live page are taken, too.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
-from lagbench.adapters.runs.run_folder import RunFolder
+from fastapi import FastAPI
+
+from lagbench.adapters.runs.experiment_folder import EXPERIMENTS_FOLDER, ExperimentFolder
+from lagbench.adapters.runs.run_folder import RUNS_DIR_VARIABLE, RunFolder
 from lagbench.project import PROJECT_ROOT
+from lagbench.results.history import rebuild_history
 from tests.integration.report.chromium import Page, running_chromium
-from tests.integration.report.served_live_page import served_live_page
+from tests.integration.report.served_live_page import served_bench, served_live_page
 
 CHARTS = "section:has(#charts)"
 THIRD_PANEL = "#charts .panel:nth-of-type(3)"
@@ -20,9 +32,54 @@ REPORT_PICTURES = {
     "quick_spike_charts_dark.png": ("dark", CHARTS, THIRD_PANEL),
 }
 """Theme, and the first and last element of each picture."""
+LOADED = "document.readyState === 'complete'"
 LIVE_PICTURE = "quick_spike_live.png"
 LINES_AFTER_THE_PEAK = 10
 """The live picture shows the run that many lines after the highest lag."""
+FINDINGS = PROJECT_ROOT / "docs" / "findings"
+SHOWN_EXPERIMENTS = (
+    "reaction_parts",
+    "hand_rolled",
+    "signal_lag_cpu",
+    "policy_swap",
+    "past_p",
+    "prescale",
+    "fidelity_lab_spike",
+)
+"""Their kept runs are all runs of the pages."""
+COMPARED = "compare?run=lab-sawtooth-20261126-061810-7c8f&run=lab-sawtooth-20261126-061053-2de6"
+"""Pair 6 of hand_rolled: KEDA's rules, without a window and with one of 60 s."""
+BENCH_PICTURES = {
+    "runs.png": ("runs?policy=lab-lag", "nav", "tbody tr:nth-child(10)"),
+    "compare.png": (COMPARED, "main > section:nth-of-type(3)", "tbody tr:nth-child(17)"),
+    "history.png": ("history?cell=lab_spike/lab-lag/11", "nav", ".key"),
+    "experiment.png": ("experiments/reaction_parts", "nav", ".stacked"),
+}
+"""Address, and the first and last element of each picture."""
+WIDTH = 1180
+
+
+def take_bench_pictures(folder: Path) -> Iterator[Path]:
+    """Write the pictures of the pages of many runs into ``folder``."""
+    from lagbench_airflow.pages.bench_views import bench_app  # after Airflow's home is set
+
+    with tempfile.TemporaryDirectory() as name, patch.dict(os.environ, {RUNS_DIR_VARIABLE: name}):
+        root = Path(name)
+        for experiment in SHOWN_EXPERIMENTS:
+            kept = ExperimentFolder(FINDINGS / experiment)
+            for run in kept.runs():
+                run.unpack(root)
+            shutil.copytree(kept.path, root / EXPERIMENTS_FOLDER / experiment / "kept")
+        rebuild_history(root)
+        with (
+            served_bench(FastAPI(), bench_app(is_open=True)) as bench,
+            tempfile.TemporaryDirectory() as profile,
+            running_chromium(Path(profile)) as page,
+        ):
+            for picture, (address, first, last) in BENCH_PICTURES.items():
+                page.open(f"{bench}/{address}", width=WIDTH, drawn=LOADED)
+                (folder / picture).write_bytes(page.picture(first, last))
+                yield folder / picture
 
 
 def take_pictures(run: RunFolder, folder: Path) -> list[Path]:
@@ -54,5 +111,9 @@ def _live_picture(page: Page, run: RunFolder, path: Path) -> Path:
 
 
 if __name__ == "__main__":
-    for picture in take_pictures(RunFolder(Path(sys.argv[1])), PROJECT_ROOT / "docs/pictures"):
+    pictures = PROJECT_ROOT / "docs" / "pictures"
+    for picture in take_bench_pictures(pictures):
         print(picture)  # noqa: T201
+    for name in sys.argv[1:]:
+        for picture in take_pictures(RunFolder(Path(name)), pictures):
+            print(picture)  # noqa: T201

@@ -60,6 +60,7 @@ class Page:
             deviceScaleFactor=1,
             mobile=False,
         )
+        self.send("Emulation.setScrollbarsHidden", hidden=True)  # they would narrow a picture
         scheme = {"name": "prefers-color-scheme", "value": theme}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
         self.events.clear()

@@ -36,9 +36,12 @@ def served_live_page(run_id: str, lines: Sequence[str]) -> Iterator[str]:
 
 
 @contextmanager
-def served_bench(app: FastAPI) -> Iterator[str]:
-    """Serve the pages of the bench as a part of ``app``; yield the address of that part."""
-    app.mount(URL_PREFIX, report_app(is_open=True))
+def served_bench(app: FastAPI, pages: FastAPI | None = None) -> Iterator[str]:
+    """Serve the pages of the bench as a part of ``app``; yield the address of that part.
+
+    :param pages: None: those of a run alone.
+    """
+    app.mount(URL_PREFIX, pages or report_app(is_open=True))
     server = uvicorn.Server(
         uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=1)
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.unit.findings.kept import (
+    FINDINGS,
     files_of_runs,
     is_cell,
     kept_runs,
@@ -17,7 +18,11 @@ from tests.unit.findings.kept import (
     steps_text,
 )
 
+from lagbench.adapters.runs.experiment_folder import ExperimentFolder
+from lagbench.core.compare.experiment_result import PRICE, WAIT
 from lagbench.core.measures.measures import NAMED, Measures
+from lagbench.core.measures.reaction import STAGES
+from lagbench.results.executions import read_result
 
 
 def pods(m: Measures) -> str:
@@ -274,3 +279,20 @@ def test_where_the_reaction_goes_is_the_mean_of_its_runs() -> None:
             links = [{link.name: link.part_seconds or 0 for link in m.reaction.links} for m in runs]
             means.append(fmean(of[name] + (of["t6"] if name == "t7" else 0) for of in links))
         assert f"| {title} | {means[0]:.1f} s | {means[1]:.1f} s |" in page("reaction_parts")
+
+
+@pytest.mark.parametrize("name", ["sync_on_step", "hand_rolled"])
+def test_a_picture_has_the_numbers_of_the_kept_runs(name: str) -> None:
+    """Its reactions are whole, and its wait and its pod time are those of the runs."""
+    result = read_result(ExperimentFolder(FINDINGS / name))
+    assert result is not None
+    runs = files_of_runs(name)
+    kept = {run.run_id: Measures.model_validate(run.files["measures"]) for run in runs}
+    for run in result.runs:
+        m = kept[run.run_id or ""]
+        if name == "sync_on_step":
+            whole = sum(run.pictured[stage] for stage in STAGES)
+            assert whole == pytest.approx(m.reaction.total_seconds, abs=0.001)
+        else:
+            pods = m.scaling.pod_minutes + m.scaling.pod_minutes_after
+            assert run.pictured == {WAIT: m.lag.time_lag_seconds.p99, PRICE: pytest.approx(pods)}

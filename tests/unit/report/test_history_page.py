@@ -34,16 +34,18 @@ BASE = Baseline(
 )
 
 
+GIVEN: dict[str, Any] = {
+    "prefix": "/bench",
+    "pinned": BASE,
+    "accepted": [BASE],
+    "acceptable": {"night-2"},
+    "reports": {"night-1"},
+}
+
+
 def page(**changed: Any) -> str:
     """Return the page of three nights."""
-    given: dict[str, Any] = {
-        "prefix": "/bench",
-        "pinned": BASE,
-        "accepted": [BASE],
-        "acceptable": {"night-2"},
-        "reports": {"night-1"},
-    }
-    return render_history(by_name(NIGHTS)["quick_spike/lag/1"], **given | changed)
+    return render_history(by_name(NIGHTS)["quick_spike/lag/1"], **GIVEN | changed)
 
 
 def test_changes_of_policy_and_versions_are_marked() -> None:
@@ -56,6 +58,15 @@ def test_changes_of_policy_and_versions_are_marked() -> None:
     assert html.count("<svg") == 1
     assert html.count('<line class="limit"') == 1
     assert html.count('class="ring"') == 2  # in the picture and its key
+
+
+def test_changes_at_one_place_have_one_number() -> None:
+    """From the first to the last of them: numbers on each other cannot be read."""
+    both = night(2, "b", **{"versions.kafka-broker": "4.3.2"})
+    html = render_history([night(1), both, night(3, "b")], **GIVEN)
+
+    assert re.findall(r'<line class="changed (\w*)"', html) == ["", "version", "version"]
+    assert re.findall(r'<text class="change"[^>]*>([^<]+)<', html) == ["1–2", "3"]
 
 
 def test_a_reader_with_the_right_can_accept() -> None:

@@ -1,38 +1,29 @@
-"""The picture of an experiment: a panel for each measure, a row for each cell.
+"""The picture of an experiment: what its claim is about, and a panel for each measure.
 
-A run is a dot at its value, and the mean of the cell a line. Of a measure that scale steps have
-each step is a dot, with a line over what it may be: a mean hides the step that breaks the limit.
+In a panel each cell has a row. A run is a dot at its value, and the mean of the cell a line. Of a
+measure that scale steps have each step is a dot, with a line over what it may be: a mean hides the
+step that breaks the limit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
-from math import ceil, floor, log10
+from textwrap import wrap
 
+from lagbench.core.compare import figure_parts as svg
+from lagbench.core.compare.claim_pictures import claim_pictures
 from lagbench.core.compare.experiment import ExpectedValue
 from lagbench.core.compare.experiment_result import ExperimentResult, RunLine
+from lagbench.core.compare.figure_parts import Block, Drawing, Key, Look, Place
 from lagbench.core.measures.measures import NAMED
 from lagbench.core.measures.model import StepValue
 
-_WIDTH, _LABELS, _RIGHT = 760, 190, 30  # pixels
-_LANE, _DOT, _HEAD, _AXIS, _FOOT = 9, 4.5, 34, 30, 26
-_FEWEST_LANES, _MOST_LANES = 3, 15
-
-_MET, _MISSED, _INK, _GRID = "#2f81c7", "#d9730d", "#6e7781", "#8b949e55"
-
-Place = Callable[[float], float]
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """How a dot is drawn, and what the legend says of it."""
-
-    fill: str
-    stroke: str
-    said: str
-
+_LABEL, _LANE, _FEWEST_LANES, _MOST_LANES = 16, 9, 3, 15
+_LETTERS = 74  # in a line
+_MET, _MISSED = svg.HUES[:2]
 
 RUN_LOOKS = {
     True: Look(_MET, _MET, "run that passed"),
@@ -43,7 +34,7 @@ STEP_LOOKS = {
     False: Look(_MISSED, _MISSED, "step beyond the limit"),
     None: Look("none", _MISSED, "step that may be beyond it"),
 }
-UNCLAIMED = Look(_INK, _INK, "step without a limit")
+UNCLAIMED = Look(svg.INK, svg.INK, "step without a limit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,26 +67,31 @@ def as_figure(result: ExperimentResult) -> str | None:
         for panel in panels
         if panel not in shown and any(panel.rows.values())
     ]
-    if not shown:
+    blocks = list(claim_pictures(result))
+    if not shown and not blocks:
         return None
-    return drawn(result.title, shown, f"The same in each run: {', '.join(same)}" if same else "")
+    foot = wrap(f"The same in each run: {', '.join(same)}", _LETTERS) if same else []
+    return drawn(result.title, shown, foot, first=blocks)
 
 
-def drawn(title: str, panels: Sequence[Panel], foot: str = "") -> str:
-    """Return the SVG of panels, one below the other, with a line of text at the end."""
+def drawn(
+    title: str, panels: Sequence[Panel], foot: Sequence[str] = (), *, first: Iterable[Block] = ()
+) -> str:
+    """Return the SVG of blocks, then of panels, one below the other, and lines of text."""
+    blocks: list[Block] = [*first, *(partial(_drawn, panel) for panel in panels)]
+    for is_of_steps in sorted({panel.is_of_steps for panel in panels}):
+        keys = _keys([one for one in panels if one.is_of_steps is is_of_steps])
+        blocks.append(partial(svg.legend, list(keys)))
     parts, top = list[str](), 0.0
-    for panel in panels:
-        own, height = _drawn(panel, top)
+    for block in blocks:
+        own, height = block(top)
         parts += own
         top += height
-    for is_of_steps in sorted({panel.is_of_steps for panel in panels}):
-        parts += _legend([one for one in panels if one.is_of_steps is is_of_steps], top + 14)
-        top += _FOOT
-    if foot:
-        parts.append(_text(0, top + 16, foot))
-        top += _FOOT
-    size = f'viewBox="0 0 {_WIDTH} {top:g}" width="{_WIDTH}" height="{top:g}"'
-    font = f'font-family="system-ui, sans-serif" font-size="12" fill="{_INK}"'
+    for words in foot:
+        parts.append(svg.text(0, top + 14, words))
+        top += 20
+    size = f'viewBox="0 0 {svg.WIDTH} {top:g}" width="{svg.WIDTH}" height="{top:g}"'
+    font = f'font-family="system-ui, sans-serif" font-size="12" fill="{svg.INK}"'
     opened = f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size} {font}>'
     return "\n".join([opened, f"<title>{escape(title)}</title>", *parts, "</svg>"]) + "\n"
 
@@ -141,39 +137,32 @@ def step_marks(
         yield Mark(step.value, low, high, look, f"{said} {measure.unit}, {look.said}")
 
 
-def _drawn(panel: Panel, top: float) -> tuple[list[str], float]:
-    """Return the panel's parts and its height."""
+def _drawn(panel: Panel, top: float) -> Drawing:
     measure = NAMED[panel.name]
     ends = [end for row in panel.rows.values() for mark in row for end in (mark.low, mark.high)]
-    ticks = _ticks([*ends, *panel.limits], measure.digits)
-    low, high = ticks[0], ticks[-1]
-
-    def place(value: float) -> float:
-        return _LABELS + (value - low) / (high - low) * (_WIDTH - _LABELS - _RIGHT)
-
-    parts, at = list[str](), top + _HEAD
+    ticks = svg.ticks_of([*ends, *panel.limits], measure.digits)
+    place, parts, at = svg.scale(ticks), list[str](), top + svg.HEAD
     for cell, marks in panel.rows.items():
         lanes = _lanes([place(mark.value) for mark in marks])
         height = _LANE * max(_FEWEST_LANES, len(set(lanes)) + 1)
-        parts.append(_text(_LABELS - 12, at + height / 2 + 4, cell, anchor="end"))
+        parts.append(svg.text(0, at + 12, cell))
+        at += _LABEL
         if not marks:
-            parts.append(_text(_LABELS, at + height / 2 + 4, "not measured"))
+            parts.append(svg.text(svg.LEFT, at + height / 2 + 4, "not measured"))
         elif not panel.is_of_steps:
             mean = place(sum(mark.value for mark in marks) / len(marks))
-            parts.append(_line(mean, at + height / 2 - 10, 20, _INK, width=2))
+            parts.append(svg.line(mean, at + height / 2 - 10, 20, svg.INK, width=2))
         for mark, lane in zip(marks, lanes, strict=True):
             parts += _dot(mark, at + height / 2 + _LANE * lane, place)
         at += height
     of_what = ": each step" if panel.is_of_steps else ""
-    grid = [_text(0, top + 16, f"{measure.heading}{of_what}", weight="bold")]
-    for value in ticks:
-        grid.append(_line(place(value), top + _HEAD - 8, at - top - _HEAD + 8, _GRID))
-        grid.append(_text(place(value), at + 16, measure.number(value), anchor="middle"))
+    grid = [svg.heading(top, f"{measure.heading}{of_what}")]
+    grid += svg.axis(ticks, place, top + svg.HEAD, at, measure.number)
     grid += [
-        _line(place(limit), top + _HEAD - 8, at - top - _HEAD + 8, _MISSED, dash="4 3")
+        svg.line(place(limit), top + svg.HEAD, at - top - svg.HEAD, _MISSED, dash="4 3")
         for limit in panel.limits
     ]
-    return [*grid, *parts], at - top + _AXIS
+    return [*grid, *parts], at - top + svg.AXIS
 
 
 def _lanes(places: Sequence[float]) -> list[int]:
@@ -181,66 +170,33 @@ def _lanes(places: Sequence[float]) -> list[int]:
     lanes, last = [0] * len(places), dict[int, float]()
     for index in sorted(range(len(places)), key=places.__getitem__):
         tried = (-(n // 2) if n % 2 == 0 else n // 2 + 1 for n in range(_MOST_LANES))
-        room = {lane: places[index] - last.get(lane, -_WIDTH) for lane in tried}
-        free = (lane for lane, found in room.items() if found >= 2 * _DOT)
+        room = {lane: places[index] - last.get(lane, -svg.WIDTH) for lane in tried}
+        free = (lane for lane, found in room.items() if found >= 2 * svg.DOT)
         lanes[index] = next(free, max(room, key=room.__getitem__))
         last[lanes[index]] = places[index]
     return lanes
 
 
 def _dot(mark: Mark, y: float, place: Place) -> Iterator[str]:
-    low, high, look = place(mark.low), place(mark.high), mark.look
+    low, high = place(mark.low), place(mark.high)
     if high > low:
-        thin = f'stroke="{look.stroke}" stroke-opacity="0.6"'
+        thin = f'stroke="{mark.look.stroke}" stroke-opacity="0.6"'
         yield f'<path d="M{low:.1f} {y:.1f}H{high:.1f}" {thin}/>'
-    at = f'cx="{place(mark.value):.1f}" cy="{y:.1f}" r="{_DOT}"'
-    colours = f'fill="{look.fill}" fill-opacity="0.75" stroke="{look.stroke}" stroke-width="1.5"'
-    yield f"<circle {at} {colours}><title>{escape(mark.said)}</title></circle>"
+    yield svg.circle(mark.look, place(mark.value), y, mark.said)
 
 
-def _ticks(values: Sequence[float], digits: int) -> list[float]:
-    """Return round numbers around ``values``, from 0 if these are not far above it."""
-    low, high = min(values), max(values)
-    if low > 0 and low < 0.6 * high:
-        low = 0.0
-    rough = max((high - low) / 4, 10.0**-digits)
-    power = 10.0 ** floor(log10(rough))
-    step = next(power * nice for nice in (1, 2, 5, 10) if power * nice >= rough * 0.999)
-    first, last = floor(low / step), ceil(high / step)
-    return [number * step for number in range(first, max(last, first + 1) + 1)]
-
-
-def _legend(panels: Sequence[Panel], y: float) -> Iterator[str]:
-    """Yield the line below the panels of runs, or of steps, with the looks that they have."""
+def _keys(panels: Sequence[Panel]) -> Iterator[Key]:
+    """Yield the legend of panels of runs, or of steps, with the looks that they have."""
     used = {mark.look for panel in panels for row in panel.rows.values() for mark in row}
     is_of_steps = panels[0].is_of_steps
     looks = (*STEP_LOOKS.values(), UNCLAIMED) if is_of_steps else RUN_LOOKS.values()
-    at = float(_LABELS if not is_of_steps else 0)
     for look in looks:
         if look in used or not is_of_steps:
-            colours = f'fill="{look.fill}" stroke="{look.stroke}"'
-            yield f'<circle cx="{at + 5:.0f}" cy="{y - 4:g}" r="{_DOT}" {colours}/>'
-            yield _text(at + 16, y, look.said)
-            at += 165
+            yield partial(svg.circle, look), look.said
     if not is_of_steps:
-        yield _line(at + 5, y - 13, 18, _INK, width=2)
-        yield _text(at + 16, y, "mean of the cell")
+        yield (lambda x, y: svg.line(x, y - 9, 18, svg.INK, width=2)), "mean of the cell"
     elif any(panel.limits for panel in panels):
-        yield _line(at + 5, y - 13, 18, _MISSED, dash="4 3")
-        yield _text(at + 16, y, "limit")
-        at += 60
+        yield (lambda x, y: svg.line(x, y - 9, 18, _MISSED, dash="4 3")), "limit"
     marks = (mark for panel in panels for row in panel.rows.values() for mark in row)
     if any(mark.low < mark.high for mark in marks):
-        yield _text(at + 16, y, "a line through a dot is its precision")
-
-
-def _line(x: float, y: float, height: float, stroke: str, *, width: int = 1, dash: str = "") -> str:
-    dashed = f' stroke-dasharray="{dash}"' if dash else ""
-    return f'<path d="M{x:.1f} {y:g}v{height:g}" stroke="{stroke}" stroke-width="{width}"{dashed}/>'
-
-
-def _text(x: float, y: float, words: str, *, anchor: str = "start", weight: str = "normal") -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-weight="{weight}">'
-        f"{escape(words)}</text>"
-    )
+        yield (lambda _x, _y: ""), "a line through a dot is its precision"

@@ -47,6 +47,13 @@ class RunLine(MeasureModel):
     steps: dict[str, tuple[StepValue, ...]] = Field(
         default_factory=dict, description="of the compared measures that scale steps have"
     )
+    pictured: dict[str, float] = Field(
+        default_factory=dict, description="what the picture has beside them: STAGES, WAIT and PRICE"
+    )
+
+
+WAIT, PRICE = "time_lag_p99_seconds", "pod_minutes_until_at_rest"
+_OF_WAIT_OR_PRICE = {WAIT, "drain_seconds", "pod_minutes"}
 
 
 class CellOutcome(MeasureModel):
@@ -374,6 +381,7 @@ def _line(run: PlannedRun, progress: Progress, runs: Runs, names: Sequence[str])
     values = {name: None if kept is None else NAMED[name].read(kept.measures) for name in names}
     read = {name: of for name in names if (of := NAMED[name].steps) is not None}
     steps = {} if kept is None else {name: of(kept.measures) for name, of in read.items()}
+    pictured = {} if kept is None else _pictured(names, kept.measures)
     return RunLine(
         pair=run.pair,
         cell=run.cell,
@@ -384,7 +392,20 @@ def _line(run: PlannedRun, progress: Progress, runs: Runs, names: Sequence[str])
         hpa_sync_at_seconds=None if record is None else record.hpa_sync_at_seconds,
         values=values,
         steps=steps,
+        pictured={name: value for name, value in pictured.items() if value is not None},
     )
+
+
+def _pictured(names: Sequence[str], measures: Measures) -> dict[str, float | None]:
+    """Return what a picture shows of an experiment on the reaction, the wait or the pod time."""
+    found = dict[str, float | None]()
+    if "reaction_seconds" in names:
+        found |= measures.reaction.stages
+    if not _OF_WAIT_OR_PRICE.isdisjoint(names):
+        planned, after = measures.scaling.pod_minutes, measures.scaling.pod_minutes_after
+        found[WAIT] = NAMED[WAIT].read(measures)
+        found[PRICE] = None if planned is None or after is None else planned + after
+    return found
 
 
 def _notes(experiment: Experiment, progress: Progress, runs: Runs) -> Iterator[str]:

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from operator import add, sub
 from typing import Literal
 
@@ -67,6 +68,14 @@ TITLES_OF_TASKS = TITLES | {
     "t8": "its messages in the ledger",
 }
 """Of a consumer on Spark, whose workers join no group."""
+STAGES = {
+    "t1": "lag crosses",
+    "t3": "HPA's sync",
+    "t5": "pod Ready",
+    "t7": "first partition",
+    "t8": "first message",
+}
+"""The links between which the reaction is divided, and what each stage waits for."""
 SUM_TOLERANCE_SECONDS = 0.001
 ReactionOutcome = Literal["reacted", "not_due", "did_not_come", "unknown"]
 
@@ -122,6 +131,16 @@ class Reaction(MeasureModel):
         if len(known) < len(parts) or not sum(known.values()):
             return None
         return 100 * known["t5"] / sum(known.values())
+
+    @property
+    def stages(self) -> dict[str, float | None]:
+        """Return the seconds from each of STAGES to the one before; None: either is not known."""
+        at: dict[str, int | None] = {link.name: link.at for link in self.links}
+        ends = pairwise(at.get(name) for name in ("t0", *STAGES))
+        return {
+            name: None if begin is None or end is None else (end - begin) / NANOSECONDS
+            for name, (begin, end) in zip(STAGES, ends, strict=True)
+        }
 
 
 def reaction(given: ReactionInput) -> Reaction:

@@ -18,6 +18,8 @@ from lagbench.core.compare.experiment_page import (
     predicted_values,
 )
 from lagbench.core.compare.experiment_result import (
+    PRICE,
+    WAIT,
     CellOutcome,
     ExperimentResult,
     RunLine,
@@ -26,6 +28,7 @@ from lagbench.core.compare.experiment_result import (
 )
 from lagbench.core.measures.measures import NAMED
 from lagbench.core.measures.model import StepValue
+from lagbench.core.measures.reaction import STAGES
 from lagbench.core.simulation.simulate import simulate
 
 DIP = "scale_up_dip_percent"
@@ -162,6 +165,65 @@ def test_each_step_is_a_dot_with_its_precision_beside_the_limit() -> None:
     ]
     limits = [line for line in _parts(figure, "path") if line.get("stroke-dasharray")]
     assert len(limits) == 2  # in the panel and in the legend
+
+
+def _pictured(result: ExperimentResult, *numbers: dict[str, float]) -> str | None:
+    runs = zip(result.runs, numbers, strict=True)
+    told = tuple(run.model_copy(update={"pictured": known}) for run, known in runs)
+    return as_figure(result.model_copy(update={"runs": told}))
+
+
+RUNS = [(cell, verdict, {"lost": 0.0}) for cell, verdict in (("a", "pass"), ("b", "fail")) * 2]
+
+
+def test_the_reaction_is_a_bar_of_its_stages() -> None:
+    """A stage is the mean of the runs that have all of them, and as wide as it is long."""
+    known = dict(zip(STAGES, (1.0, 8.0, 2.0, 1.0, 0.0), strict=True))
+    figure = _pictured(_result(*RUNS), known, known, {**known, "t3": 4.0}, {"t1": 1.0})
+
+    bars = [
+        float(bar.get("width", 0)) for bar in _parts(figure, "rect") if bar.get("height") != "9"
+    ]
+    assert len(bars) == 2 * len(STAGES)
+    assert bars[1] == pytest.approx(6 * bars[0], abs=0.5)
+    assert {"a: 10.0 s, mean of 2 runs", "b: 12.0 s, one run", "6.0"} <= set(_texts(figure))
+    assert set(STAGES.values()) <= set(_texts(figure))
+
+
+def test_the_wait_stands_against_the_pod_time() -> None:
+    """A run is a dot that says both; one without either is none, and a failed one is hollow."""
+    both = [{WAIT: 10.0, PRICE: 2.0}, {WAIT: 30.0, PRICE: 1.0}, {WAIT: 12.0}, {}]
+    figure = _pictured(_result(*RUNS), *both)
+
+    dots = [dot for dot in _parts(figure, "circle") if len(dot)]
+    assert [dot[0].text for dot in dots] == [
+        "pair 1, a: 10.0 s, 2.0 pod-minutes, pass",
+        "pair 1, b: 30.0 s, 1.0 pod-minutes, fail",
+    ]
+    assert float(dots[0].get("cx", 0)) > float(dots[1].get("cx", 0))
+    assert float(dots[0].get("cy", 0)) > float(dots[1].get("cy", 0))  # downwards
+    assert dots[1].get("fill") == "none"
+
+
+def test_no_text_leaves_the_picture() -> None:
+    """Twelve cells of long names have a legend of several lines."""
+    made = _result(*RUNS)
+    cells = [
+        made.cells[0].model_copy(update={"name": f"start_{n}_sync_on_step"}) for n in range(12)
+    ]
+    runs = [
+        made.runs[0].model_copy(
+            update={"cell": cell.name, "pictured": {WAIT: float(n), PRICE: 1.0}}
+        )
+        for n, cell in enumerate(cells)
+    ]
+    figure = as_figure(made.model_copy(update={"cells": tuple(cells), "runs": tuple(runs)}))
+
+    width, height = (float(ET.fromstring(figure or "").get(of, 0)) for of in ("width", "height"))  # noqa: S314
+    for part in _parts(figure, "text"):
+        if part.get("text-anchor") == "start":
+            assert float(part.get("x", 0)) + 6.7 * len(part.text or "") <= width
+        assert float(part.get("y", 0)) < height
 
 
 CELL = checked_cell("quick_spike", overrides={})
