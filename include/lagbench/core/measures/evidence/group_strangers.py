@@ -241,7 +241,7 @@ def left_behind_text(records: Iterable[TelemetryRecord]) -> str:
     """Return which pods ended in order and stayed members of the group; "" if none did.
 
     A leave waits on the connection behind a join that has begun, and is lost with it. The member
-    then stays until its session ends. If it leads the group, nobody gets partitions until then.
+    then stays until its session ends. If it leads the group, no member gets partitions until then.
     """
     by_time = sorted(records, key=lambda record: record.at)
     static = {one.source for one in by_time if isinstance(one, PodStarted) and one.instance_id}
