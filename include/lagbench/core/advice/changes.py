@@ -96,11 +96,10 @@ class _Line:
     def reason(self) -> str:
         for end, (lower, higher, other) in _WHY.items():
             if self._ends(end):
-                values = [
+                before, after = (
                     _number(_DEFAULTS.get(end) if one is _ABSENT else one)
                     for one in (self.before, self.after)
-                ]
-                before, after = values
+                )
                 if before is None or after is None or before == after:
                     return other
                 return lower if after < before else higher
@@ -126,8 +125,7 @@ def with_changes(question: Question, advice: Advice, evaluate: Evaluate) -> Advi
         except WrongInput as error:
             refused[name] = f"not alone: {error.field} must be {error.allowed}"
             continue
-        version, wanted = question.version, range(draws)
-        jobs = [new_job(name, manifest, place, wanted, version) for place in places]
+        jobs = [new_job(name, manifest, one, range(draws), question.version) for one in places]
         trials[name] = policy, jobs
     found = {
         one.key: one.rows for one in evaluate([job for _, js in trials.values() for job in js])

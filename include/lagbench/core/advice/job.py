@@ -90,8 +90,7 @@ def new_job(
     kubernetes: str | None = None,
 ) -> Job:
     """Return the job of a candidate; its key names policy, scenario, draws and code."""
-    parts = [manifest, place.key, draws.start, len(draws), kubernetes]
-    key = digest(parts)
+    key = digest([manifest, place.key, draws.start, len(draws), kubernetes])
     return Job(key, candidate, manifest, place, draws.start, len(draws), kubernetes)
 
 
@@ -107,15 +106,8 @@ def evaluate_job(job: Job) -> Outcome:
     for draw in range(job.first_draw, job.first_draw + job.draws):
         around = place.environment
         if known is None and around.hpa_sync_at_seconds is None:
-            around = replace(around, hpa_sync_at_seconds=around.hpa_sync_seconds * _phase(draw))
+            phase = draw * _GOLDEN_RATIO % 1.0  # the first draws are spread as evenly as many are
+            around = replace(around, hpa_sync_at_seconds=around.hpa_sync_seconds * phase)
         found = simulate(place.scenario, policy, environment=around, draw=draw)
         rows.append(_kept(found.measures))
     return Outcome(job.key, tuple(rows))
-
-
-def _phase(draw: int) -> float:
-    """Return the share of the HPA's period that has passed at the stream's start.
-
-    Multiples of the golden ratio: the first few draws are spread as evenly as many are.
-    """
-    return draw * _GOLDEN_RATIO % 1.0
