@@ -330,6 +330,7 @@ def _print_answer(
         heads = advice_files.PROOF_HEADS
         console.table(heads, list(advice_files.proof_rows(advice)), right=heads[3:])
     console.facts("", _facts(question, advice))
+    console.say(advice_files.effort_text(advice))
     console.say(f"page: {files.page}")  # a table would cut it
     if pick is not None:
         first, more = question.scenarios[0].name, proof_text(advice)
@@ -361,11 +362,3 @@ def _facts(question: Question, advice: Advice) -> Iterator[tuple[str, str]]:
         yield "dropped", f"{one.candidate}: {one.reason}"
     if len(advice.dropped) > _SHOWN_DROPPED:
         yield "", f"and {len(advice.dropped) - _SHOWN_DROPPED} more"
-    if advice.kubernetes is not None:
-        yield "for Kubernetes", advice.kubernetes
-    if advice.left_out:
-        yield "left out", ", ".join(advice.left_out)
-    found = advice.searched
-    if found.candidates:
-        seconds = "" if found.seconds is None else f" in {found.seconds:,.0f} s"
-        yield "searched", f"{found.candidates:,} policies, {found.simulations:,} runs{seconds}"

@@ -206,12 +206,15 @@ def summary(advice: Advice, command: str) -> str:
         lines += ["", *_table(PROOF_HEADS, list(proof_rows(advice)))]
     if advice.outcome != "advice":
         lines += [f"* {one.scenario}: {_escaped(one.text)}" for one in advice.bounds]
-    left = ", ".join(advice.left_out) or "nothing"
-    found = advice.searched
-    lines += ["", f"Simulated: {found.candidates:,} policies, {found.simulations:,} runs, "]
-    lines[-1] += f"scenarios {', '.join(advice.scenarios)}; Kubernetes {advice.kubernetes}; "
-    lines[-1] += f"left out: {left}. {proof_text(advice)}"
-    return "\n".join([*lines, "", f"`{command}`", ""])
+    said = f"{effort_text(advice)}. {proof_text(advice)}"
+    return "\n".join([*lines, "", said, "", f"`{command}`", ""])
+
+
+def effort_text(advice: Advice) -> str:
+    """Say what was simulated, and what of the scenarios was not."""
+    found, left = advice.searched, ", ".join(advice.left_out) or "nothing"
+    text = f"Simulated: {found.candidates:,} policies, {found.simulations:,} runs, scenarios "
+    return f"{text}{', '.join(advice.scenarios)}; Kubernetes {advice.kubernetes}; left out: {left}"
 
 
 def proof_text(advice: Advice) -> str:

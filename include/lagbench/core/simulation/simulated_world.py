@@ -292,6 +292,8 @@ class Fleet:
         self._plan(ends_at, "resume", self._version)
 
     def _assigned(self, pods: Sequence[SimulatedPod]) -> list[int]:
+        if not pods:
+            return [NOBODY] * len(self._target)
         ranked = sorted(pods, key=lambda pod: pod.member_rank)  # as assignors sort their members
         return self._assign(self._target, [pod.number for pod in ranked])
 
