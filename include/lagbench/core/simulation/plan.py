@@ -379,14 +379,14 @@ _OTHERS = 0.1
 _RECORDER = 0.01
 
 
-def cores_needed(plan: Plan, second: Plan | None = None) -> float:
+def cores_needed(plan: Plan, *others: Plan) -> float:
     """Return the cores that the bench and its pods keep busy at the peak of the load."""
     consumers, following = _consumer_cores(plan), _BROKER_AT_6000 * math.sqrt(plan.peak_rate / 6000)
     broker = _BROKER_AT_REST + following
     if plan.is_behind:
         broker = min(broker, _BROKER_BEHIND)
-    if second is not None:
-        consumers += _consumer_cores(second) + _RECORDER
+    for other in others:
+        consumers += _consumer_cores(other) + _RECORDER
         broker += following
     return consumers + broker + plan.peak_rate * _PRODUCER_PER_MESSAGE + _OTHERS
 
@@ -404,9 +404,9 @@ def _consumer_cores(plan: Plan) -> float:
     return pods * pod + done * plan.cpu_ms / 1000
 
 
-def cannot_carry(plan: Plan, cores: int, speed: float = 1.0, *, second: Plan | None = None) -> str:
-    """Say what a machine lacks for the cell; empty: nothing."""
-    needed = cores_needed(plan, second) / speed
+def cannot_carry(plan: Plan, *others: Plan, cores: int, speed: float = 1.0) -> str:
+    """Say what a machine lacks for the groups of a cell; empty: nothing."""
+    needed = cores_needed(plan, *others) / speed
     if needed <= cores:
         return ""
     own = " beside what your own code takes" if plan.is_own and not plan.cpu_ms else ""
