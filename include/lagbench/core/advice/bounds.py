@@ -23,19 +23,14 @@ _LAG_SLOS = ("drain_seconds", "time_lag_p99_seconds")
 """Their least value is that of the group with every pod."""
 
 
-def bounds_of(
-    question: Question, places: Mapping[str, Place], every_pod: Mapping[str, Any]
-) -> list[Bound]:
-    """Return the bounds of each scenario; ``every_pod``: the policy that always has them all.
-
-    :param places: by the scenario's name.
-    """
+def bounds_of(question: Question, every_pod: Mapping[str, Any]) -> list[Bound]:
+    """Return the bounds of each scenario; ``every_pod``: the policy that always has them all."""
     found: list[Bound] = []
-    for scenario in question.scenarios:
+    for scenario, place in zip(question.scenarios, question.places.values(), strict=True):
         policy = Policy.read(every_pod, where="every pod")
         plan = plan_cell(scenario, policy)
         found += _of_load(question, scenario, plan)
-        found += _of_every_pod(question, scenario, places[scenario.name], every_pod, plan)
+        found += _of_every_pod(question, scenario, place, every_pod, plan)
         found.append(_of_reaction(question, scenario))
         found += _of_present(question, scenario)
     return found

@@ -127,7 +127,9 @@ class Space:
             (("Pods", many, 30),),
             (("Pods", quarter, 60),),
         )
-        self.cron_windows = sorted({*map(self._windows, _LEADS)} - {()})
+        # None where the scenarios' spikes differ: whose hours would it be?
+        found = [{self._windows_of(one, lead) for one in question.scenarios} for lead in _LEADS]
+        self.cron_windows = sorted({one.pop() for one in found if len(one) == 1} - {()})
         peak_rate = max(load.peak_rate for load in loads)
         needs = [pods_for_hottest(one, peak_rate) for one in question.scenarios]
         self.cron_pods = sorted(
@@ -315,15 +317,11 @@ class Space:
         manifest = self.skeleton.scaled_object((floor_, top), triggers, (up, down), notes)
         return Draft(f"{family}-{digest(manifest)[:8]}", family, manifest, {**knobs, **more})
 
-    def _windows(self, lead: int) -> tuple[tuple[int, int], ...]:
+    def _windows_of(self, scenario: Scenario, lead: int) -> tuple[tuple[int, int], ...]:
         """Return cron windows in seconds of the stream that open ``lead`` before each spike.
 
-        None if the scenarios' spikes differ, if there are many, or where they cannot be placed.
+        None if there are many, or where they cannot be placed.
         """
-        found = {self._windows_of(one, lead) for one in self.question.scenarios}
-        return found.pop() if len(found) == 1 else ()
-
-    def _windows_of(self, scenario: Scenario, lead: int) -> tuple[tuple[int, int], ...]:
         if scenario.hpa_sync_at_seconds is not None:
             return ()
         load = offered_load(scenario.profile)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lagbench.core.advice.candidates import rules_text
-from lagbench.core.advice.job import Job, Place, new_job
+from lagbench.core.advice.job import Job, new_job
 from lagbench.core.advice.judge import Judge
 from lagbench.core.advice.model import Advice, Candidate, Change
 from lagbench.core.advice.question import Question
@@ -112,8 +112,7 @@ def with_changes(question: Question, advice: Advice, evaluate: Evaluate) -> Advi
     if pick is None or present is None or pick.manifest.get("kind") != present.manifest.get("kind"):
         return advice
     lines = [one for one in _lines(present.manifest, pick.manifest, ()) if one.is_change]
-    around, draws = question.environment, min(advice.seeds, _MOST_DRAWS)
-    places = [Place(one.name, one, around, question.code) for one in question.scenarios]
+    places, draws = list(question.places.values()), min(advice.seeds, _MOST_DRAWS)
     trials: dict[str, tuple[Policy, list[Job]]] = {}
     refused: dict[str, str] = {}
     for name, manifest in [("", pick.manifest), *((e.field, _without(pick, e)) for e in lines)]:

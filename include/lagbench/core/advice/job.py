@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
@@ -35,7 +36,7 @@ _kept = attrgetter(*KEPT)
 _GOLDEN_RATIO = 0.618033988749895
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Place:
     """Where candidates are judged: a scenario under assumptions; ``name`` is unique in a search."""
 
@@ -43,16 +44,12 @@ class Place:
     scenario: Scenario
     environment: SimulatedEnvironment
     code: str  # the version of the simulator: outcomes of another one do not count
-    key: str = field(init=False, default="")
 
-    def __post_init__(self) -> None:
-        """Compute the key."""
-        parts = {
-            "scenario": self.scenario.model_dump(mode="json"),
-            "environment": asdict(self.environment),
-            "code": self.code,
-        }
-        object.__setattr__(self, "key", digest(parts))
+    @cached_property
+    def key(self) -> str:
+        """What outcomes depend on, but for the policy."""
+        scenario, around = self.scenario.model_dump(mode="json"), asdict(self.environment)
+        return digest({"scenario": scenario, "environment": around, "code": self.code})
 
 
 @dataclass(frozen=True, slots=True)

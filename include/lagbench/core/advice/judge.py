@@ -84,11 +84,6 @@ class Judge:
         )
 
 
-def costs(rows: Sequence[Row]) -> Reals:
-    """Return the pod-minutes of each draw."""
-    return np.array([row[KEPT.index(COST)] for row in rows], dtype=np.float64)
-
-
 def _value(slo: AskedSlo, row: Row, scenario: Scenario, limits: PolicyLimits) -> float:
     value = row[KEPT.index(slo.name)]
     if value is not None:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from math import ceil, inf
 
 import lagbench
-from lagbench.core.advice.job import digest
+from lagbench.core.advice.job import Place, digest
 from lagbench.core.advice.model import AskedSlo
 from lagbench.core.hpa.controller_flags import DEFAULT_KUBERNETES, KUBERNETES_VERSIONS
 from lagbench.core.policy.policy import Policy
@@ -73,6 +73,12 @@ class Question:
             return self.kubernetes
         present = self.present
         return DEFAULT_KUBERNETES if present is None else present.limits.flags.version
+
+    @property
+    def places(self) -> dict[str, Place]:
+        """The scenarios under the one environment, by their names."""
+        around, code = self.environment, self.code
+        return {one.name: Place(one.name, one, around, code) for one in self.scenarios}
 
     @property
     def partitions(self) -> int:

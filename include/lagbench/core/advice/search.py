@@ -11,7 +11,7 @@ from typing import Any
 from lagbench.core.advice.bounds import bounds_of
 from lagbench.core.advice.candidates import DOWN_WINDOW, Draft, Space
 from lagbench.core.advice.front import front_of, importance_of, knee_of
-from lagbench.core.advice.job import KEPT, Place, evaluate_job, new_job
+from lagbench.core.advice.job import KEPT, evaluate_job, new_job
 from lagbench.core.advice.judge import Judge
 from lagbench.core.advice.model import (
     Advice,
@@ -75,7 +75,7 @@ def bounds_only(question: Question) -> Advice:
     every_pod = space.fixed(question.most_replicas)
     if space.cron_windows:  # which pod shares the hottest partition is not known
         common["left_out"] = (f"cron with fewer pods than the hottest needs, {space.cron_pods[0]}",)
-    bounds = bounds_of(question, _places(question), every_pod.manifest)
+    bounds = bounds_of(question, every_pod.manifest)
     broken = tuple(f"{one.scenario}: {one.text}" for one in bounds if one.is_broken)
     outcome = "no_policy" if broken else "advice"
     return Advice(outcome=outcome, reasons=broken, bounds=tuple(bounds), **common)
@@ -93,7 +93,7 @@ def search(question: Question, evaluate: Evaluate) -> Advice:
     asked = Judge(question)
     question = replace(question, slos=[*question.slos, *_calm(question, given, evaluate)])
     begun = begun.model_copy(update={"also": tuple(question.slos[1:])})
-    judge, places = Judge(question), list(_places(question).values())
+    judge, places = Judge(question), list(question.places.values())
     race = Race(judge, places, evaluate)
     space = Space(question)
     drafts = [*given, *space.drafts()]
@@ -168,11 +168,6 @@ def expected_simulations(question: Question) -> int:
     return (found + _FINALISTS * _VARIANTS * DRAWS) * len(question.scenarios)
 
 
-def _places(question: Question) -> dict[str, Place]:
-    around = question.environment
-    return {one.name: Place(one.name, one, around, question.code) for one in question.scenarios}
-
-
 def _given(question: Question) -> tuple[list[Draft], list[Dropped]]:
     """Return the present policy and the rivals that can be simulated, and why others cannot."""
     given: list[tuple[str, Family, Policy]] = []
@@ -182,7 +177,7 @@ def _given(question: Question) -> tuple[list[Draft], list[Dropped]]:
     drafts, unfit = list[Draft](), list[Dropped]()
     for name, family, policy in given:
         try:
-            for place in _places(question).values():
+            for place in question.places.values():
                 check_fit(place.scenario, policy)
                 evaluate_job(new_job(name, policy.manifest, place, range(1), question.version))
         except WrongInput as error:
@@ -209,7 +204,7 @@ def _calm(question: Question, given: Sequence[Draft], evaluate: Evaluate) -> Ite
         new_job(one.name, one.manifest, place, range(question.draws[-1]), question.version)
         for one in given
         if one.family == "present"
-        for place in _places(question).values()
+        for place in question.places.values()
     ]
     flips = [row[KEPT.index(FLIPS)] or 0 for found in evaluate(jobs) for row in found.rows]
     if flips:
