@@ -330,7 +330,8 @@ def _print_answer(
         heads = advice_files.PROOF_HEADS
         console.table(heads, list(advice_files.proof_rows(advice)), right=heads[3:])
     console.facts("", _facts(question, advice))
-    console.say(advice_files.effort_text(advice))
+    if advice.searched.candidates:
+        console.say(advice_files.effort_text(advice))
     console.say(f"page: {files.page}")  # a table would cut it
     if pick is not None:
         first, more = question.scenarios[0].name, proof_text(advice)

@@ -403,7 +403,9 @@ def _notes(experiment: Experiment, progress: Progress, runs: Runs) -> Iterator[s
             pauses.append(f"pair {number}: its runs are {minutes:,.0f} min apart, not back to back")
     for how in ("equal", "NOT equal", "not recorded"):
         if how == "equal" or how in equal:
-            yield f"phase of the HPA's sync: {how} in {_numbers(equal.get(how, []))}"
+            numbers = equal.get(how, [])
+            named = f"pair{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
+            yield f"phase of the HPA's sync: {how} in {named if numbers else 'no pair'}"
     yield from pauses
     yield from sorted({_cluster(run) for run in runs.values()} - {""})
     for name, values in differing_facts(run.environment for run in runs.values()).items():
@@ -436,9 +438,3 @@ def _phases(records: Sequence[RunRecord]) -> str:
         return "not recorded"
     distances = [phase_distance_seconds(known[0], phase) for phase in known]
     return "equal" if max(distances) <= PHASE_TOLERANCE_SECONDS else "NOT equal"
-
-
-def _numbers(pairs: Sequence[int]) -> str:
-    if not pairs:
-        return "no pair"
-    return f"pair{'s' if len(pairs) > 1 else ''} {', '.join(map(str, pairs))}"
