@@ -47,7 +47,7 @@ class Place:
 
     @cached_property
     def key(self) -> str:
-        """What outcomes depend on, but for the policy."""
+        """Return the digest of all that outcomes depend on except the policy."""
         scenario, around = self.scenario.model_dump(mode="json"), asdict(self.environment)
         return digest({"scenario": scenario, "environment": around, "code": self.code})
 
