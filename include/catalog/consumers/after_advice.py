@@ -15,11 +15,18 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 SETTINGS = {"bootstrap.servers": os.environ["KAFKA_BROKERS"], "client.id": os.environ["CLIENT_ID"]}
-SETTLE_SECONDS = 1.0
+COMMITS: dict[str, Any] = {"enable.auto.commit": False}
+MOVES_LITTLE: dict[str, Any] = {
+    "partition.assignment.strategy": "cooperative-sticky",
+    "session.timeout.ms": 10_000,
+    "heartbeat.interval.ms": 1_000,
+}
 
 
 def price(message: Message) -> bytes:
@@ -32,35 +39,29 @@ def price(message: Message) -> bytes:
 class Orders:
     """Prices orders, and commits those whose price has been delivered."""
 
+    settings: Mapping[str, Any] = {**COMMITS, **MOVES_LITTLE}
+    settle_seconds = 1.0
+
     def __init__(self) -> None:
         """Join the group."""
         self._next: dict[tuple[str, int], int] = {}
         self._producer = Producer({**SETTINGS, "enable.idempotence": True})
-        self._consumer = Consumer(
-            {
-                **SETTINGS,
-                "group.id": os.environ["GROUP_ID"],
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "partition.assignment.strategy": "cooperative-sticky",
-                "session.timeout.ms": 10_000,
-                "heartbeat.interval.ms": 1_000,
-            }
-        )
+        group = {"group.id": os.environ["GROUP_ID"], "auto.offset.reset": "earliest"}
+        self._consumer = Consumer({**SETTINGS, **group, **self.settings})
         self._consumer.subscribe(
             [os.environ["ORDERS_TOPIC"]], on_revoke=self._revoked, on_lost=self._lost
         )
 
     def run(self, stopping: threading.Event) -> None:
         """Consume until asked to stop; then settle and leave."""
-        settle_at = time.monotonic() + SETTLE_SECONDS
+        settle_at = time.monotonic() + self.settle_seconds
         while not stopping.is_set():
             message = self._consumer.poll(0.2)
             if message is not None:
                 self._take(message)
             if time.monotonic() >= settle_at:
                 self._settle()
-                settle_at = time.monotonic() + SETTLE_SECONDS
+                settle_at = time.monotonic() + self.settle_seconds
         self._settle()
         self._consumer.close()
 

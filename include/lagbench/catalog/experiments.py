@@ -28,11 +28,7 @@ def load_experiment(name_or_path: str | Path) -> Experiment:
     """Return an experiment by name or path, after checking its own fields."""
     path = find_file(name_or_path, catalog_folder() / "experiments", "experiment")
     where = str(path)
-    data = parse_mapping(read_text(path), where=where)
-    try:
-        experiment = Experiment.model_validate(data)
-    except ValidationError as error:
-        raise wrong_file(error, data, where=where, model=Experiment) from error
+    experiment = _of_data(parse_mapping(read_text(path), where=where), where)
     if not isinstance(name_or_path, Path) and not is_path(name_or_path):
         _require_own_name(experiment, path)
     return experiment
@@ -54,7 +50,7 @@ def experiment_of_policies(
         "pairs": pairs,
         "hours": seconds * pairs / 3600,
     }
-    return _of_data(data)
+    return _of_data(data, "experiment")
 
 
 def experiment_of_advice(
@@ -87,15 +83,16 @@ def experiment_of_advice(
             "pairs": pairs,
             "hours": seconds * pairs / 3600,
             "phase": phase,
-        }
+        },
+        "experiment",
     )
 
 
-def _of_data(data: dict[str, Any]) -> Experiment:
+def _of_data(data: dict[str, Any], where: str) -> Experiment:
     try:
         return Experiment.model_validate(data)
     except ValidationError as error:
-        raise wrong_file(error, data, where="experiment", model=Experiment) from error
+        raise wrong_file(error, data, where=where, model=Experiment) from error
 
 
 def as_name(text: str) -> str:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lagbench.core.advice.model import Advice, AskedSlo
     from lagbench.core.advice.question import Question
     from lagbench.core.advice.race import Evaluate
+    from lagbench.core.policy.policy import Policy
     from lagbench.results.advice_files import AdviceFolder
 
 _LINE_SECONDS = 15.0
@@ -107,25 +108,28 @@ def advise(
 
     Nothing is applied: the policy is a file. Exit code 1: no policy can; 4: not enough data.
     """
+    from lagbench.catalog.catalog import load_policy, policy_file
     from lagbench.cli.prove import prove as rehearsed
     from lagbench.cli.prove import require_provable
-    from lagbench.core.advice.question import check_question
+    from lagbench.core.advice.question import Question, check_question
     from lagbench.core.advice.search import bounds_only
+    from lagbench.core.simulation.simulated_world import SimulatedEnvironment
     from lagbench.report.advice_page import write_advice
     from lagbench.results.advice_files import AdviceFolder
 
     console = Terminal(stderr=as_json)
     asked = _Asked.of(scenarios or [], observation, policy, settings)
-    question = asked.question(_slos(slo), rival or [])
-    around = question.environment
-    question = replace(
-        question,
-        environment=around if pod_start is None else replace(around, start_up_seconds=pod_start),
+    question = Question(
+        scenarios=[cell.scenario for cell in asked.cells.values()],
+        slos=_slos(slo),
+        present=asked.present,
+        rivals={policy_file(one).stem: load_policy(one) for one in rival or []},
+        environment=SimulatedEnvironment(start_up_seconds=pod_start),
         min_replicas=least,
         max_replicas=most,
         kubernetes=kubernetes or asked.kubernetes,
         budget=candidates,
-        draws=(*(one for one in question.draws if one < seeds), seeds),
+        draws=(*(one for one in Question.draws if one < seeds), seeds),
     )
     check_question(question)
     master = None
@@ -153,10 +157,10 @@ def advise(
         advice = files.kept(question.key) or _searched(console, question, master)
     write_advice(files, advice, present=asked.present_file, command=command)
     if prove and advice.pick is not None:
+        overrides = dict(asked.overrides)
         if pod_start is not None and target == "embedded":  # a cluster's pods start as they do
-            asked = asked.with_pod_start(pod_start)
+            overrides["consumer.start_seconds"] = f"{pod_start:g}"
         given = {cell.scenario.name: name for name, cell in asked.cells.items()}
-        overrides = asked.overrides
         advice = rehearsed(console, advice, given, overrides=overrides, pairs=pairs, **place)
         write_advice(files, advice, present=asked.present_file, command=command)
     code = _CODES[advice.outcome]
@@ -175,7 +179,7 @@ class _Asked:
     """The scenarios by what was given for each, and the present policy."""
 
     cells: Mapping[str, Cell]  # by the name or path that was given
-    has_present: bool  # False: nothing is known of it
+    present: Policy | None  # None: nothing is known of it
     overrides: Mapping[str, str]
     lacks: Sequence[str] = ()  # why an observation is not enough
     kubernetes: str | None = None  # of the observed cluster, as it is followed
@@ -208,31 +212,13 @@ class _Asked:
         cells = {one: asked_cell(one, policy, None, whole)[0] for one in given}
         own = {cell.policy.where for cell in cells.values()}
         has_present = len(own) == 1 and (policy is not None or is_known)
-        return cls(cells, has_present, parse_settings(settings or ()), lacks, kubernetes)
-
-    def with_pod_start(self, seconds: float) -> _Asked:
-        """Return what its rehearsals are asked with, so that their pods start as simulated."""
-        given = {"consumer.start_seconds": f"{seconds:g}"}
-        return replace(self, overrides={**self.overrides, **given})
+        present = next(iter(cells.values())).policy if has_present else None
+        return cls(cells, present, parse_settings(settings or ()), lacks, kubernetes)
 
     @property
     def present_file(self) -> bytes | None:
         """The present policy as it was given."""
-        cell = next(iter(self.cells.values()), None)
-        return Path(cell.policy.where).read_bytes() if cell and self.has_present else None
-
-    def question(self, slos: Sequence[AskedSlo], rivals: Sequence[str]) -> Question:
-        """Return what is asked, without what other options set."""
-        from lagbench.catalog.catalog import load_policy, policy_file
-        from lagbench.core.advice.question import Question
-
-        cells = list(self.cells.values())
-        return Question(
-            scenarios=[cell.scenario for cell in cells],
-            slos=slos,
-            present=cells[0].policy if self.has_present else None,
-            rivals={policy_file(one).stem: load_policy(one) for one in rivals},
-        )
+        return None if self.present is None else Path(self.present.where).read_bytes()
 
 
 def _replay(run: str) -> tuple[Path, bool, list[str], str | None]:
@@ -344,6 +330,8 @@ def _print_answer(
         heads = advice_files.PROOF_HEADS
         console.table(heads, list(advice_files.proof_rows(advice)), right=heads[3:])
     console.facts("", _facts(question, advice))
+    if advice.searched.candidates:
+        console.say(advice_files.effort_text(advice))
     console.say(f"page: {files.page}")  # a table would cut it
     if pick is not None:
         first, more = question.scenarios[0].name, proof_text(advice)
@@ -357,6 +345,8 @@ def _print_answer(
 
 
 def _facts(question: Question, advice: Advice) -> Iterator[tuple[str, str]]:
+    from lagbench.core.simulation.model_error import error_text
+
     if advice.pick is not None and advice.pick.knobs:
         knobs = [
             f"{name} {value}" for name, value in advice.pick.knobs.items() if value is not None
@@ -364,12 +354,8 @@ def _facts(question: Question, advice: Advice) -> Iterator[tuple[str, str]]:
         yield "pick", ", ".join(knobs)
     if advice.margin is not None:
         yield "margin", advice.margin.text
-    error = question.error_of(advice.slo.name)
-    if error is not None and advice.pick is not None:
-        scale, unit = (100, "%") if error.is_relative else (1, advice.slo.slo.unit)
-        low, middle, high = (f"{scale * one:+.1f}" for one in (error.p05, error.median, error.p95))
-        shown = f"real minus simulated {middle} {unit} (90 %: {low} to {high}), {error.runs} runs"
-        yield "model error", shown
+    if advice.pick is not None and question.error_of(advice.slo.name) is not None:
+        yield "model error", error_text([advice.slo.name])
     if advice.importance:
         most = [f"{one.knob} {one.share:.0%}" for one in advice.importance[:_SHOWN_KNOBS]]
         yield f"decides {advice.slo.slo.title}", ", ".join(most)
@@ -377,11 +363,3 @@ def _facts(question: Question, advice: Advice) -> Iterator[tuple[str, str]]:
         yield "dropped", f"{one.candidate}: {one.reason}"
     if len(advice.dropped) > _SHOWN_DROPPED:
         yield "", f"and {len(advice.dropped) - _SHOWN_DROPPED} more"
-    if advice.kubernetes is not None:
-        yield "for Kubernetes", advice.kubernetes
-    if advice.left_out:
-        yield "left out", ", ".join(advice.left_out)
-    found = advice.searched
-    if found.candidates:
-        seconds = "" if found.seconds is None else f" in {found.seconds:,.0f} s"
-        yield "searched", f"{found.candidates:,} policies, {found.simulations:,} runs{seconds}"

@@ -8,7 +8,7 @@ import typer
 
 from lagbench.cli.options import JsonOption
 from lagbench.cli.terminal import Terminal, print_json
-from lagbench.errors import ExitCode
+from lagbench.errors import ExitCode, NotReady, WrongInput
 
 if TYPE_CHECKING:
     from lagbench.core.measures.calibration import Calibration
@@ -29,10 +29,18 @@ def calibrate(
 
     from lagbench.adapters.runs.experiment_folder import opened
     from lagbench.core.measures.calibration import calibration
+    from lagbench.results.measure_run import as_lagbench_wrote
     from lagbench.results.read_run import read_evidence
 
     with opened(run) as folder:
-        found = calibration(read_evidence(folder))
+        try:
+            with as_lagbench_wrote(folder):
+                found = calibration(read_evidence(folder))
+        except NotReady as lack:
+            allowed = "a run that has all its files"
+            raise WrongInput(
+                where="calibrate", field="RUN", value=run, allowed=allowed, sentence=f"{lack}"
+            ) from lack
     settings = _settings(found)
     code = ExitCode.PASS if settings else ExitCode.UNDETERMINED
     if as_json:

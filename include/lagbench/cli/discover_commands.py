@@ -34,15 +34,14 @@ def scenarios(*, as_json: JsonOption = False) -> int:
             rows.append({**row, "problem": str(error)})
             continue
         plans = [plan_cell(group.scenario, group.policy) for group in cell.groups]
-        second = plans[1] if len(plans) > 1 else None
         rows.append(
             row
             | {
                 "seconds": run_seconds(cell),
                 "partitions": cell.scenario.partitions,
                 "policy": cell.policy_name,
-                "cores": round(cores_needed(plans[0], second) / here.speed, 1),
-                "fits": not cannot_carry(plans[0], here.cores, here.speed, second=second),
+                "cores": round(cores_needed(*plans) / here.speed, 1),
+                "fits": not cannot_carry(*plans, cores=here.cores, speed=here.speed),
             }
         )
     console = Terminal()

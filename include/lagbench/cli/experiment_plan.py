@@ -56,12 +56,13 @@ def print_order(asked: AskedExperiment) -> None:
 
 def print_prediction(asked: AskedExperiment) -> None:
     """Print what the simulator predicts of each measure, with seeds and phases of the pairs."""
+    from lagbench.cli.simulated_cells import simulated_cell
     from lagbench.core.compare.experiment_page import (
         PREDICTED_HEADINGS,
         not_simulated,
-        predicted_values,
+        predicted_rows,
     )
-    from lagbench.core.simulation.simulate import left_out, simulate
+    from lagbench.core.simulation.simulate import left_out
     from lagbench.core.simulation.simulated_world import SimulatedEnvironment
 
     found, say, simulated = asked.found, asked.console.say, {}
@@ -69,17 +70,15 @@ def print_prediction(asked: AskedExperiment) -> None:
         for run in asked.schedule.runs:
             cell = asked.cells[run.cell]
             around = SimulatedEnvironment(hpa_sync_at_seconds=run.hpa_sync_at_seconds)
-            swapped = {number: one.policy for number, one in cell.swapped.items()}
-            simulated[run.pair, run.cell] = simulate(
-                cell.scenario, cell.policy, seed=run.seed, environment=around, swapped=swapped
-            ).measures
+            played = simulated_cell(cell, run.seed, around)
+            simulated[run.pair, run.cell] = played.measures
     except WrongInput as error:
         say(f"not simulated: {error}")
         return
-    played = [asked.cells[cell.name].scenario for cell in found.cells]
-    if missing_parts := sorted({one for each in played for one in left_out(each)}):
+    scenarios = [asked.cells[cell.name].scenario for cell in found.cells]
+    if missing_parts := sorted({one for each in scenarios for one in left_out(each)}):
         say(f"! the prediction leaves out: {', '.join(missing_parts)}")
-    if rows := [row.row for row in predicted_values(found, asked.schedule, simulated)]:
+    if rows := [*predicted_rows(found, asked.schedule, simulated)]:
         title = "simulated with the seeds and phases of the pairs; differences to "
         title += found.cells[0].name
         asked.console.table(PREDICTED_HEADINGS, rows, title=title, folded=PREDICTED_HEADINGS)

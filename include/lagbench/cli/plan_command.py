@@ -57,18 +57,15 @@ def plan(
 
     cell = played(asked_cell(scenario, policy, seed, settings, **slo_settings(slo))[0])
     plans = [plan_cell(group.scenario, group.policy) for group in cell.groups]
-    predictions = [
-        plan_rows.predicted_run(group, around=environment_at(start)) for group in cell.groups
-    ]
+    around = environment_at(start)
+    predictions = [plan_rows.predicted_run(group, around=around) for group in cell.groups]
     root = runs_root()
     existing = next(folder for folder in (root, *root.parents) if folder.exists())
     disk, free = disk_bytes(plans), shutil.disk_usage(existing).free
     here = this_processor()
-    second = plans[1] if len(plans) > 1 else None
-    lack = cannot_carry(plans[0], here.cores, here.speed, second=second)
+    lack = cannot_carry(*plans, cores=here.cores, speed=here.speed)
     fitting, advice = _fitting_scale(cell, here) if lack else (None, "")
     groups = list(zip(cell.groups, plans, predictions, strict=True))
-    starts_at = environment_at(start).starts_at_seconds
     if as_json:
         document: dict[str, Any] = {
             "scenario": cell.scenario.name,
@@ -98,7 +95,7 @@ def plan(
     room = ("disk", f"at most {disk / 2**20:,.0f} MiB, free {free / 2**30:,.0f} GiB")
     for (group, needs, _), of in zip(groups, titles, strict=True):
         rows = [*plan_rows.needs_rows(group.scenario, needs), *([room] if group is cell else [])]
-        rows += plan_rows.cron_rows(group.policy, starts_at, needs.stream_seconds)
+        rows += plan_rows.cron_rows(group.policy, around.starts_at_seconds, needs.stream_seconds)
         console.facts(f"needs and limits{of}", rows)
         if numbers := plan_rows.left_out(group.scenario):
             console.warn(f"the prediction leaves out actions {', '.join(map(str, numbers))}")

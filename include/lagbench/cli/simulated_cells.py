@@ -77,7 +77,7 @@ def _all_done(jobs: list[Job], first: int) -> list[Simulation]:
 
     began, done = time.perf_counter(), []
     for job in jobs:
-        done.append(_simulated(job))
+        done.append(simulated_cell(*job))
         expected = (time.perf_counter() - began) / len(done) * (len(jobs) - len(done))
         if len(done) >= first and expected > _WORTH_SECONDS and usable_cores() > 1:
             break
@@ -91,13 +91,13 @@ def _all_done(jobs: list[Job], first: int) -> list[Simulation]:
 
 
 def _simulated_number(number: int) -> Simulation:
-    return _simulated(_jobs[number])
+    return simulated_cell(*_jobs[number])
 
 
-def _simulated(job: Job) -> Simulation:
+def simulated_cell(cell: Cell, seed: int, environment: SimulatedEnvironment) -> Simulation:
+    """Return a cell's simulation with a seed."""
     from lagbench.core.simulation.simulate import simulate
 
-    cell, seed, environment = job
     return simulate(
         cell.scenario,
         cell.policy,

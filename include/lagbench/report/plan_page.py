@@ -77,8 +77,7 @@ def render_plan(
     plans = [plan_cell(group.scenario, group.policy) for group in cell.groups]
     lack, machine = "", this_processor() if is_embedded else None
     if machine is not None:
-        second = plans[1] if len(plans) > 1 else None
-        lack = cannot_carry(plans[0], machine.cores, machine.speed, second=second)
+        lack = cannot_carry(*plans, cores=machine.cores, speed=machine.speed)
     manifests = [policy.manifest for _, policy in cell.policies]
     return render_plan_form(
         asked,

@@ -88,18 +88,14 @@ class AdviceFolder:
             texts[self.policy] = (head + written(new)).encode()
             if old is not None and present is not None:
                 texts[self.revert] = present
-                if difference := _difference(old, new):
+                before, after = (written(one).splitlines(keepends=True) for one in (old, new))
+                if difference := "".join(difflib.unified_diff(before, after, "present", "advised")):
                     texts[self.difference] = difference.encode()
         for path in (self.policy, self.difference, self.revert):
             if path not in texts:
                 path.unlink(missing_ok=True)
         for path, content in texts.items():
             files.write_bytes(path, content)
-
-
-def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    before, after = (written(one).splitlines(keepends=True) for one in (old, new))
-    return "".join(difflib.unified_diff(before, after, "present", "advised"))
 
 
 def ordered_like(new: Any, old: Any) -> Any:
@@ -198,20 +194,23 @@ def summary(advice: Advice, command: str) -> str:
     if advice.changes:
         heads = ("line", "before", "after", "why", "simulated effect")
         changed = [
-            (short_field(one.field), one.before, one.after, one.reason, one.effect)
+            (*map(_code, (short_field(one.field), one.before, one.after)), one.reason, one.effect)
             for one in advice.changes
         ]
-        lines += ["", *_table(heads, [(*map(_code, row[:3]), *row[3:]) for row in changed])]
+        lines += ["", *_table(heads, changed)]
     if advice.proof:
         lines += ["", *_table(PROOF_HEADS, list(proof_rows(advice)))]
     if advice.outcome != "advice":
         lines += [f"* {one.scenario}: {_escaped(one.text)}" for one in advice.bounds]
-    left = ", ".join(advice.left_out) or "nothing"
-    found = advice.searched
-    lines += ["", f"Simulated: {found.candidates:,} policies, {found.simulations:,} runs, "]
-    lines[-1] += f"scenarios {', '.join(advice.scenarios)}; Kubernetes {advice.kubernetes}; "
-    lines[-1] += f"left out: {left}. {proof_text(advice)}"
-    return "\n".join([*lines, "", f"`{command}`", ""])
+    said = f"{effort_text(advice)}. {proof_text(advice)}"
+    return "\n".join([*lines, "", said, "", f"`{command}`", ""])
+
+
+def effort_text(advice: Advice) -> str:
+    """Say what was simulated, and what of the scenarios was not."""
+    found, left = advice.searched, ", ".join(advice.left_out) or "nothing"
+    text = f"Simulated: {found.candidates:,} policies, {found.simulations:,} runs, scenarios "
+    return f"{text}{', '.join(advice.scenarios)}; Kubernetes {advice.kubernetes}; left out: {left}"
 
 
 def proof_text(advice: Advice) -> str:

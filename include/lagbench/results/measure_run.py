@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from pydantic import ValidationError
@@ -23,6 +24,18 @@ from lagbench.results.seals import judged_files, require_seals, unsealed_note
 CHECKS_FILE = "checks.json"
 
 
+@contextmanager
+def as_lagbench_wrote(folder: RunFolder) -> Iterator[None]:
+    """Raise NotReady for whatever a file or table that lagbench did not write causes."""
+    try:
+        yield
+    except (AttributeError, LookupError, OSError, TypeError, ValueError) as broken:
+        problem = f"{type(broken).__name__}: {broken}"
+        raise NotReady(
+            f"run {folder.reference}: a file or table was not written by lagbench ({problem[:200]})"
+        ) from broken
+
+
 def measure_run(folder: RunFolder) -> Measures:
     """Compute the measures of a run and write measures.json; repeating it changes nothing.
 
@@ -30,14 +43,9 @@ def measure_run(folder: RunFolder) -> Measures:
     :raises WrongInput: an input was changed after the stream had begun.
     """
     require_seals(folder)
-    try:
+    with as_lagbench_wrote(folder):
         run = read_evidence(folder)
         measures = compute_measures(folder.reference, run)
-    except (AttributeError, KeyError, TypeError, ValueError) as broken:
-        problem = f"{type(broken).__name__}: {broken}"
-        raise NotReady(
-            f"run {folder.reference}: a file or table was not written by lagbench ({problem[:200]})"
-        ) from broken
     if note := unsealed_note(run.manifest):
         notes = (*measures.validity.notes, note)
         validity = measures.validity.model_copy(update={"notes": notes})
@@ -75,7 +83,8 @@ def what_if(folder: RunFolder, limits: Mapping[str, Any]) -> Verdict:
     :raises WrongInput: there is no such SLO, or the value is none for it.
     """
     require_seals(folder)
-    run = read_evidence(folder)
+    with as_lagbench_wrote(folder):
+        run = read_evidence(folder)
     slos = run.scenario.slos.model_dump()
     try:
         asked = Slos.model_validate(with_limits(slos, limits))

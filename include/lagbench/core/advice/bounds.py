@@ -23,19 +23,14 @@ _LAG_SLOS = ("drain_seconds", "time_lag_p99_seconds")
 """Their least value is that of the group with every pod."""
 
 
-def bounds_of(
-    question: Question, places: Mapping[str, Place], every_pod: Mapping[str, Any]
-) -> list[Bound]:
-    """Return the bounds of each scenario; ``every_pod``: the policy that always has them all.
-
-    :param places: by the scenario's name.
-    """
+def bounds_of(question: Question, every_pod: Mapping[str, Any]) -> list[Bound]:
+    """Return the bounds of each scenario; ``every_pod``: the policy that always has them all."""
     found: list[Bound] = []
-    for scenario in question.scenarios:
+    for scenario, place in zip(question.scenarios, question.places.values(), strict=True):
         policy = Policy.read(every_pod, where="every pod")
         plan = plan_cell(scenario, policy)
         found += _of_load(question, scenario, plan)
-        found += _of_every_pod(question, scenario, places[scenario.name], every_pod, plan)
+        found += _of_every_pod(question, scenario, place, every_pod, plan)
         found.append(_of_reaction(question, scenario))
         found += _of_present(question, scenario)
     return found
@@ -44,11 +39,10 @@ def bounds_of(
 def _of_load(question: Question, scenario: Scenario, plan: Plan) -> Iterator[Bound]:
     needed, rate, most = plan.pods_needed_at_base, plan.pod_rate, question.most_replicas
     text = f"the base rate of {plan.base_rate:,.0f}/s needs {_pods(needed)} of {rate:,.0f}/s"
-    floor = _bound(scenario, "floor", "Fewest pods at the base rate, pods", needed, text)
     if needed > most:
         text += f", and there are at most {most}"
-        floor = floor.model_copy(update={"text": text, "is_broken": True})
-    yield floor
+    title = "Fewest pods at the base rate, pods"
+    yield _bound(scenario, "floor", title, needed, text, is_broken=needed > most)
     text = (
         f"{scenario.partitions} partitions feed no more pods; the hottest gets "
         f"{plan.hottest_share:.1%}, and one pod reads it, so no policy keeps up with more than "
@@ -83,12 +77,11 @@ def _of_every_pod(
         if least is None:
             text = f"not reached within {place.environment.tail_seconds:,.0f} s even with {pods}"
         of = "least of any policy" if is_every else "with every pod"
-        title = f"{slo.slo.title}, {of}, {slo.slo.unit}"
-        found = _bound(scenario, "least_value", title, least, text)
-        if is_every and (low is None or low > slo.limit):
+        is_broken = is_every and (low is None or low > slo.limit)
+        if is_broken:
             text += f": no policy holds {slo.slo.threshold}; {_cause(scenario, plan)}"
-            found = found.model_copy(update={"text": text, "is_broken": True})
-        yield found
+        title = f"{slo.slo.title}, {of}, {slo.slo.unit}"
+        yield _bound(scenario, "least_value", title, least, text, is_broken=is_broken)
 
 
 def _cause(scenario: Scenario, plan: Plan) -> str:
@@ -140,11 +133,18 @@ def _of_present(question: Question, scenario: Scenario) -> Iterator[Bound]:
 
 
 def _bound(
-    scenario: Scenario, name: BoundName, heading: str, value: float | None, text: str
+    scenario: Scenario,
+    name: BoundName,
+    heading: str,
+    value: float | None,
+    text: str,
+    *,
+    is_broken: bool = False,
 ) -> Bound:
     """Return a bound; the heading is the title with the unit behind its last comma."""
     title, _, unit = heading.rpartition(", ")
-    return Bound(scenario=scenario.name, name=name, title=title, value=value, unit=unit, text=text)
+    said: dict[str, Any] = {"value": value, "unit": unit, "text": text, "is_broken": is_broken}
+    return Bound(scenario=scenario.name, name=name, title=title, **said)
 
 
 _FLIPS_FROM = 7.5

@@ -127,7 +127,9 @@ class Space:
             (("Pods", many, 30),),
             (("Pods", quarter, 60),),
         )
-        self.cron_windows = sorted({*map(self._windows, _LEADS)} - {()})
+        # None where the scenarios' spikes differ: whose hours would it be?
+        found = [{self._windows_of(one, lead) for one in question.scenarios} for lead in _LEADS]
+        self.cron_windows = sorted({one.pop() for one in found if len(one) == 1} - {()})
         peak_rate = max(load.peak_rate for load in loads)
         needs = [pods_for_hottest(one, peak_rate) for one in question.scenarios]
         self.cron_pods = sorted(
@@ -184,8 +186,20 @@ class Space:
 
     def _of_family(self, family: Family, quota: int, seen: set[str]) -> Iterator[Draft]:
         """Yield up to ``quota`` different objects of a family that are not yet ``seen``."""
-        build = self._builders[family]
-        levels = [*self._common, *self._own(family)]
+        build: Callable[[Mapping[str, Any]], Draft] = getattr(self, f"_{family.replace('-', '_')}")
+        has_tolerance = self.follows_tolerance
+        levels: list[tuple[str, Sequence[Any]]] = [
+            ("threshold", self.thresholds),
+            ("floor", self.floors),
+            ("ceiling", self.ceilings),
+            ("up", self.ups),
+            ("up_window", _UP_WINDOWS),
+            ("down", _DOWN),
+            ("down_window", self.down_windows),
+            ("up_tolerance", _TOLERANCES_UP if has_tolerance else (None,)),
+            ("down_tolerance", _TOLERANCES_DOWN if has_tolerance else (None,)),
+            *self._own(family),
+        ]
         if not quota or not all(levels for _, levels in levels):
             return
         # The first points of a sequence are evenly spread, so more are drawn only for twins.
@@ -202,21 +216,6 @@ class Space:
                 quota -= 1
                 if not quota:
                     return
-
-    @property
-    def _common(self) -> list[tuple[str, Sequence[Any]]]:
-        has_tolerance = self.follows_tolerance
-        return [
-            ("threshold", self.thresholds),
-            ("floor", self.floors),
-            ("ceiling", self.ceilings),
-            ("up", self.ups),
-            ("up_window", _UP_WINDOWS),
-            ("down", _DOWN),
-            ("down_window", self.down_windows),
-            ("up_tolerance", _TOLERANCES_UP if has_tolerance else (None,)),
-            ("down_tolerance", _TOLERANCES_DOWN if has_tolerance else (None,)),
-        ]
 
     def _own(self, family: Family) -> list[tuple[str, Sequence[Any]]]:
         """Return the knobs that a family has beside the common ones."""
@@ -238,15 +237,6 @@ class Space:
             )
             return [("seconds", sorted(targets | {5, 15, 30})), ("range", _RANGES)]
         return [("activation", (0, *self.thresholds[:3]))] if self.floors[0] == 0 else []
-
-    @property
-    def _builders(self) -> Mapping[Family, Callable[[Mapping[str, Any]], Draft]]:
-        return {
-            "lag": self._lag,
-            "lag-scaler": self._lag_scaler,
-            "cron": self._cron,
-            "backlog-slo": self._backlog,
-        }
 
     def _lag(self, chosen: Mapping[str, Any]) -> Draft:
         is_zero = chosen["floor"] == 0
@@ -276,23 +266,16 @@ class Space:
     def _cron(self, chosen: Mapping[str, Any]) -> Draft:
         windows, pods = chosen["windows"], chosen["pods"]
         crons = [
-            {
-                "type": "cron",
-                "metadata": {
-                    "timezone": "UTC",
-                    "start": _schedule(start),
-                    "end": _schedule(end),
-                    "desiredReplicas": str(pods),
-                },
-            }
-            for start, end in windows
+            {"timezone": "UTC", "start": _daily(a), "end": _daily(b), "desiredReplicas": str(pods)}
+            for a, b in windows
         ]
         notes = {WINDOWS_ANNOTATION: ", ".join(f"{start}-{end}" for start, end in windows)}
         more: dict[str, Knob] = {"desiredReplicas": pods, "cron": notes[WINDOWS_ANNOTATION]}
-        triggers = [self.skeleton.kafka(chosen["threshold"]), *crons]
+        triggers = [self.skeleton.kafka(chosen["threshold"])]
+        triggers += [{"type": "cron", "metadata": one} for one in crons]
         return self._draft("cron", chosen, triggers, more, notes)
 
-    def _backlog(self, chosen: Mapping[str, Any]) -> Draft:
+    def _backlog_slo(self, chosen: Mapping[str, Any]) -> Draft:
         seconds, window = chosen["seconds"], chosen["range"]
         trigger = self.skeleton.backlog(self.pod_rate, seconds, window)
         # It has no lagThreshold of its own: the backlog that it works off within the seconds.
@@ -334,15 +317,11 @@ class Space:
         manifest = self.skeleton.scaled_object((floor_, top), triggers, (up, down), notes)
         return Draft(f"{family}-{digest(manifest)[:8]}", family, manifest, {**knobs, **more})
 
-    def _windows(self, lead: int) -> tuple[tuple[int, int], ...]:
+    def _windows_of(self, scenario: Scenario, lead: int) -> tuple[tuple[int, int], ...]:
         """Return cron windows in seconds of the stream that open ``lead`` before each spike.
 
-        None if the scenarios' spikes differ, if there are many, or where they cannot be placed.
+        None if there are many, or where they cannot be placed.
         """
-        found = {self._windows_of(one, lead) for one in self.question.scenarios}
-        return found.pop() if len(found) == 1 else ()
-
-    def _windows_of(self, scenario: Scenario, lead: int) -> tuple[tuple[int, int], ...]:
         if scenario.hpa_sync_at_seconds is not None:
             return ()
         load = offered_load(scenario.profile)
@@ -385,7 +364,7 @@ def rules_text(policies: Sequence[tuple[str, int, int]]) -> str:
     return ", ".join(parts) or "default"
 
 
-def _schedule(second: int) -> str:
+def _daily(second: int) -> str:
     """Return a daily cron schedule, as if the stream started at midnight."""
     minutes = second // _MINUTE
     return f"{minutes % 60} {minutes // 60} * * *"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lagbench.core.advice.candidates import rules_text
-from lagbench.core.advice.job import Job, Place, new_job
+from lagbench.core.advice.job import Job, new_job
 from lagbench.core.advice.judge import Judge
 from lagbench.core.advice.model import Advice, Candidate, Change
 from lagbench.core.advice.question import Question
@@ -96,11 +96,10 @@ class _Line:
     def reason(self) -> str:
         for end, (lower, higher, other) in _WHY.items():
             if self._ends(end):
-                values = [
+                before, after = (
                     _number(_DEFAULTS.get(end) if one is _ABSENT else one)
                     for one in (self.before, self.after)
-                ]
-                before, after = values
+                )
                 if before is None or after is None or before == after:
                     return other
                 return lower if after < before else higher
@@ -113,8 +112,7 @@ def with_changes(question: Question, advice: Advice, evaluate: Evaluate) -> Advi
     if pick is None or present is None or pick.manifest.get("kind") != present.manifest.get("kind"):
         return advice
     lines = [one for one in _lines(present.manifest, pick.manifest, ()) if one.is_change]
-    around, draws = question.environment, min(advice.seeds, _MOST_DRAWS)
-    places = [Place(one.name, one, around, question.code) for one in question.scenarios]
+    places, draws = list(question.places.values()), min(advice.seeds, _MOST_DRAWS)
     trials: dict[str, tuple[Policy, list[Job]]] = {}
     refused: dict[str, str] = {}
     for name, manifest in [("", pick.manifest), *((e.field, _without(pick, e)) for e in lines)]:
@@ -126,8 +124,7 @@ def with_changes(question: Question, advice: Advice, evaluate: Evaluate) -> Advi
         except WrongInput as error:
             refused[name] = f"not alone: {error.field} must be {error.allowed}"
             continue
-        version, wanted = question.version, range(draws)
-        jobs = [new_job(name, manifest, place, wanted, version) for place in places]
+        jobs = [new_job(name, manifest, one, range(draws), question.version) for one in places]
         trials[name] = policy, jobs
     found = {
         one.key: one.rows for one in evaluate([job for _, js in trials.values() for job in js])

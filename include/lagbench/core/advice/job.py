@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
@@ -35,7 +36,7 @@ _kept = attrgetter(*KEPT)
 _GOLDEN_RATIO = 0.618033988749895
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Place:
     """Where candidates are judged: a scenario under assumptions; ``name`` is unique in a search."""
 
@@ -43,16 +44,12 @@ class Place:
     scenario: Scenario
     environment: SimulatedEnvironment
     code: str  # the version of the simulator: outcomes of another one do not count
-    key: str = field(init=False, default="")
 
-    def __post_init__(self) -> None:
-        """Compute the key."""
-        parts = {
-            "scenario": self.scenario.model_dump(mode="json"),
-            "environment": asdict(self.environment),
-            "code": self.code,
-        }
-        object.__setattr__(self, "key", digest(parts))
+    @cached_property
+    def key(self) -> str:
+        """Return the digest of all that outcomes depend on except the policy."""
+        scenario, around = self.scenario.model_dump(mode="json"), asdict(self.environment)
+        return digest({"scenario": scenario, "environment": around, "code": self.code})
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +87,7 @@ def new_job(
     kubernetes: str | None = None,
 ) -> Job:
     """Return the job of a candidate; its key names policy, scenario, draws and code."""
-    parts = [manifest, place.key, draws.start, len(draws), kubernetes]
-    key = digest(parts)
+    key = digest([manifest, place.key, draws.start, len(draws), kubernetes])
     return Job(key, candidate, manifest, place, draws.start, len(draws), kubernetes)
 
 
@@ -107,15 +103,8 @@ def evaluate_job(job: Job) -> Outcome:
     for draw in range(job.first_draw, job.first_draw + job.draws):
         around = place.environment
         if known is None and around.hpa_sync_at_seconds is None:
-            around = replace(around, hpa_sync_at_seconds=around.hpa_sync_seconds * _phase(draw))
+            phase = draw * _GOLDEN_RATIO % 1.0  # the first draws are spread as evenly as many are
+            around = replace(around, hpa_sync_at_seconds=around.hpa_sync_seconds * phase)
         found = simulate(place.scenario, policy, environment=around, draw=draw)
         rows.append(_kept(found.measures))
     return Outcome(job.key, tuple(rows))
-
-
-def _phase(draw: int) -> float:
-    """Return the share of the HPA's period that has passed at the stream's start.
-
-    Multiples of the golden ratio: the first few draws are spread as evenly as many are.
-    """
-    return draw * _GOLDEN_RATIO % 1.0

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import inf
 
 import numpy as np
@@ -19,9 +18,8 @@ from lagbench.core.advice.model import AskedSlo, ScenarioResult
 from lagbench.core.advice.question import OF_SPIKES, Question
 from lagbench.core.measures.model import Reals
 from lagbench.core.policy.policy_limits import PolicyLimits
-from lagbench.core.scenario.offered_load import load_spikes, offered_load
-from lagbench.core.scenario.profiles import Profile
 from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.scenario.stream_tail import spikes_of
 from lagbench.core.simulation.simulation_measures import Spread
 
 COST = "pod_minutes_in_all"
@@ -86,28 +84,15 @@ class Judge:
         )
 
 
-def costs(rows: Sequence[Row]) -> Reals:
-    """Return the pod-minutes of each draw."""
-    return np.array([row[KEPT.index(COST)] for row in rows], dtype=np.float64)
-
-
 def _value(slo: AskedSlo, row: Row, scenario: Scenario, limits: PolicyLimits) -> float:
     value = row[KEPT.index(slo.name)]
     if value is not None:
         return value
-    floor, consumer = limits.started_replicas, scenario.consumer
-    if slo.name in OF_SPIKES and not _has_spikes(
-        scenario.profile, floor, consumer.pod_rate_per_second
-    ):
+    floor = limits.started_replicas
+    if slo.name in OF_SPIKES and not spikes_of(scenario, started_replicas=floor):
         return 0.0  # nothing to react to
     if slo.name == "reaction_seconds":
         held, peak = limits.scales_above_records(floor), row[KEPT.index("peak_lag_records")]
         if floor >= scenario.partitions or (held is not None and (peak or 0.0) <= held):
             return 0.0  # more pods could not help, or were not due
     return inf
-
-
-@lru_cache(maxsize=1024)
-def _has_spikes(profile: Profile, started_replicas: int, pod_rate: float | None) -> bool:
-    load = offered_load(profile)
-    return bool(load_spikes(load, started_replicas=started_replicas, pod_rate=pod_rate))

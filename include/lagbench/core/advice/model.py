@@ -6,6 +6,7 @@ to the end of what is simulated, so that they hold what a slow scale-down costs.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from lagbench.core.advice.proof import ProvedPolicy
@@ -83,29 +84,29 @@ class Candidate(MeasureModel):
     @property
     def pod_minutes(self) -> float | None:
         """The mean over the scenarios of the medians; None: a scenario has none."""
-        found = [one.pod_minutes.median for one in self.results]
-        known = [value for value in found if value is not None]
-        return sum(known) / len(known) if known and len(known) == len(found) else None
+        known = _known(one.pod_minutes.median for one in self.results)
+        return sum(known) / len(known) if known and len(known) == len(self.results) else None
 
     @property
     def slo_value(self) -> float | None:
         """The highest median of the first SLO's measure over the scenarios; None: never known."""
-        found = [one.slo_value.median for one in self.results]
-        known = [value for value in found if value is not None]
-        return max(known, default=None)
+        return max(_known(one.slo_value.median for one in self.results), default=None)
 
     @property
     def worst_value(self) -> float | None:
         """The highest of all draws and scenarios; None: with one of them it never came true."""
         found = [one.slo_value for one in self.results]
-        known = [one.high for one in found if one.high is not None and not one.missing]
+        known = _known(one.high for one in found if not one.missing)
         return max(known) if known and len(known) == len(found) else None
 
     @property
     def flips(self) -> float | None:
         """The most flips over the scenarios, medians."""
-        found = [one.flips.median for one in self.results]
-        return max((value for value in found if value is not None), default=None)
+        return max(_known(one.flips.median for one in self.results), default=None)
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
 
 
 class Importance(MeasureModel):

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from math import ceil
+from math import ceil, inf
 
 import lagbench
-from lagbench.core.advice.job import digest
+from lagbench.core.advice.job import Place, digest
 from lagbench.core.advice.model import AskedSlo
 from lagbench.core.hpa.controller_flags import DEFAULT_KUBERNETES, KUBERNETES_VERSIONS
 from lagbench.core.policy.policy import Policy
-from lagbench.core.scenario.offered_load import load_spikes, offered_load
+from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.scenario.stream_tail import spikes_of
 from lagbench.core.simulation.model_error import ModelError, error_of
 from lagbench.core.simulation.predicted_slos import SIMULATED_SLOS
 from lagbench.core.simulation.simulate import left_out
@@ -74,6 +75,12 @@ class Question:
         return DEFAULT_KUBERNETES if present is None else present.limits.flags.version
 
     @property
+    def places(self) -> dict[str, Place]:
+        """The scenarios under the one environment, by their names."""
+        around, code = self.environment, self.code
+        return {one.name: Place(one.name, one, around, code) for one in self.scenarios}
+
+    @property
     def partitions(self) -> int:
         """The fewest partitions of the scenarios: more pods are of no use in one of them."""
         return min(one.partitions for one in self.scenarios)
@@ -103,13 +110,8 @@ def _problems(question: Question) -> Iterator[tuple[str, object, str]]:
         if not (slo.limit > 0 or (slo.name == FLIPS and slo.limit == 0)):
             yield "--slo", f"{slo.name}={slo.limit:g}", "a limit above 0"
     names = [*(slo.name for slo in question.slos), *(one.name for one in question.scenarios)]
-    for name, count in Counter(names).items():
-        if count > 1:
-            yield "--slo" if name in SIMULATED_SLOS else "SCENARIO", name, "each name once"
-    yield from _problems_of_bounds(question)
-
-
-def _problems_of_bounds(question: Question) -> Iterator[tuple[str, object, str]]:
+    for name in Counter(names) - Counter({*names}):
+        yield "--slo" if name in SIMULATED_SLOS else "SCENARIO", name, "each name once"
     least, most, partitions = question.min_replicas, question.max_replicas, question.partitions
     if most is not None and not 1 <= most <= partitions:
         yield "--max", most, f"from 1 to {partitions}, the partitions"
@@ -132,15 +134,15 @@ def refusals(question: Question) -> Iterator[str]:
         if scenario.consumer.pod_rate_per_second is None:
             yield f"{scenario.name}: the rate of a pod is not known (consumer.process_ms is 0)"
     for slo in question.slos:
-        if slo.name in OF_SPIKES and not any(map(has_spike, question.scenarios)):
+        if slo.name in OF_SPIKES and not any(map(_has_spike, question.scenarios)):
             names = ", ".join(one.name for one in question.scenarios)
             yield f"{names}: no spike, so there is no {slo.slo.title.lower()} to judge"
         if question.error_of(slo.name) is None and slo.name != FLIPS:
             yield f"no run has shown how far {slo.name} is from its simulation, so no margin"
 
 
-def has_spike(scenario: Scenario) -> bool:
+def _has_spike(scenario: Scenario) -> bool:
     """Return whether the load ever needs more pods than its base rate does."""
-    load, rate = offered_load(scenario.profile), scenario.consumer.pod_rate_per_second
-    pods = 1 if rate is None else max(1, ceil(load.base_rate / rate))
-    return bool(load_spikes(load, started_replicas=pods, pod_rate=rate))
+    rate = scenario.consumer.pod_rate_per_second or inf
+    pods = max(1, ceil(offered_load(scenario.profile).base_rate / rate))
+    return bool(spikes_of(scenario, started_replicas=pods))

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lagbench.core.advice.candidates import Draft
-from lagbench.core.advice.job import Job, Outcome, Place, new_job
-from lagbench.core.advice.judge import Judge, Row, costs
+from lagbench.core.advice.job import KEPT, Job, Outcome, Place, new_job
+from lagbench.core.advice.judge import COST, Judge, Row
 from lagbench.core.measures.model import Reals
 from lagbench.core.policy.policy import Policy
 from lagbench.core.policy.policy_limits import PolicyLimits
@@ -28,6 +28,7 @@ from lagbench.core.policy.policy_limits import PolicyLimits
 Evaluate = Callable[[Sequence[Job]], Iterable[Outcome]]
 """Runs jobs anywhere, in any order: an outcome has its job's key."""
 Flags = npt.NDArray[np.bool_]
+_COST = KEPT.index(COST)
 _DIVISORS = (8, 40, 200)
 """Of the budget: what is left after the first stage, the second, the third."""
 _LEAST_LEFT = 12
@@ -78,7 +79,11 @@ class Race:
     def run(self, drafts: Sequence[Draft]) -> tuple[Table, Table]:
         """Return the table of the first stage, and that of those left after the last one."""
         question = self._judge.question
-        entries = [Entry(draft, self._limits(draft)) for draft in drafts]
+        version = question.version
+        entries = [
+            Entry(draft, Policy.read(draft.manifest, where=draft.name, kubernetes=version).limits)
+            for draft in drafts
+        ]
         first: Table | None = None
         for number, draws in enumerate(question.draws):
             self.extend(entries, self._places, draws)
@@ -118,16 +123,12 @@ class Race:
         rows_of_costs, rows_of_values, failing, holding = [], [], [], []
         for entry in entries:
             every = [judge.values(entry.rows[p.name], p, entry.limits) for p in places]
-            rows_of_costs.append(np.concatenate([costs(entry.rows[p.name]) for p in places]))
+            rows_of_costs.append([row[_COST] for p in places for row in entry.rows[p.name]])
             rows_of_values.append(np.concatenate([values[:, 0] for values in every]))
             failing.append(any((v > limits).any(axis=1).mean() > 0.5 for v in every))
             holding.append(all(map(judge.holds, every)))
-        spent, found = np.array(rows_of_costs), np.array(rows_of_values)
+        spent, found = np.array(rows_of_costs, dtype=np.float64), np.array(rows_of_values)
         return Table(entries, spent, found, np.array(failing), np.array(holding))
-
-    def _limits(self, draft: Draft) -> PolicyLimits:
-        version = self._judge.question.version
-        return Policy.read(draft.manifest, where=draft.name, kubernetes=version).limits
 
 
 def left_after(stage: int, budget: int) -> int:

@@ -6,9 +6,10 @@ holds drops none: it is a limit of the advice, and its reasons name it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +17,8 @@ from lagbench.core.advice.job import Place
 from lagbench.core.advice.judge import Judge
 from lagbench.core.advice.model import Dropped, RobustRow
 from lagbench.core.advice.race import Entry, Race, Table
-from lagbench.core.measures.model import Reals
 from lagbench.core.scenario.message_costs import scaled_cost
-from lagbench.core.scenario.scenario import Scenario
-from lagbench.core.simulation.simulated_world import SimulatedEnvironment
+from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 
 _START_SECONDS = (1.0, 15.0, 60.0)
 _OTHER_SEEDS = 4
@@ -30,44 +29,29 @@ def variants(place: Place) -> Iterator[tuple[str, Place]]:
     """Yield other assumptions about pods, work and keys, each with its name."""
     around, scenario, consumer = place.environment, place.scenario, place.scenario.consumer
     for seconds in _START_SECONDS:
-        name = f"pod start {seconds:g} s"
-        yield name, _place(place, name, around=replace(around, start_up_seconds=seconds))
+        name, changed = f"pod start {seconds:g} s", replace(around, start_up_seconds=seconds)
+        yield name, replace(place, name=f"{place.name}, {name}", environment=changed)
+    for name, update in _of_scenario(scenario, consumer):
+        other = scenario.model_copy(update=update)
+        yield name, replace(place, name=f"{place.name}, {name}", scenario=other)
+
+
+def _of_scenario(
+    scenario: Scenario, consumer: ConsumerSettings
+) -> Iterator[tuple[str, dict[str, Any]]]:
     for sign, factor in (("+", 1.2), ("-", 0.8)):
-        work = {
-            "process_ms": scaled_cost(consumer.process_ms, factor),
-            "cpu_ms": consumer.cpu_ms * factor,
-        }
-        changed = consumer.model_copy(update=work)
-        name = f"process_ms {sign}20 %"
-        yield name, _place(place, name, scenario.model_copy(update={"consumer": changed}))
+        process_ms = scaled_cost(consumer.process_ms, factor)
+        work = {"process_ms": process_ms, "cpu_ms": consumer.cpu_ms * factor}
+        yield f"process_ms {sign}20 %", {"consumer": consumer.model_copy(update=work)}
     if scenario.payload is not None:  # its samples place the keys
         return
     for step in (0.2, -0.2):
         skew = scenario.keys.zipf_s + step
         if skew >= 0:
             keys = scenario.keys.model_copy(update={"zipf_s": round(skew, 6)})
-            name = f"zipf_s {skew:.2g}"
-            yield name, _place(place, name, scenario.model_copy(update={"keys": keys}))
-    for number in range(1, 1 + _OTHER_SEEDS):
-        name = f"seed {scenario.seed + number}"
-        yield (
-            name,
-            _place(place, name, scenario.model_copy(update={"seed": scenario.seed + number})),
-        )
-
-
-def _place(
-    place: Place,
-    name: str,
-    scenario: Scenario | None = None,
-    around: SimulatedEnvironment | None = None,
-) -> Place:
-    return replace(
-        place,
-        name=f"{place.name}, {name}",
-        scenario=scenario or place.scenario,
-        environment=around or place.environment,
-    )
+            yield f"zipf_s {skew:.2g}", {"keys": keys}
+    for seed in range(scenario.seed + 1, scenario.seed + 1 + _OTHER_SEEDS):
+        yield f"seed {seed}", {"seed": seed}
 
 
 def judge_again(
@@ -81,11 +65,10 @@ def judge_again(
     race.extend(entries, [changed for _, _, changed in other], DRAWS)
     rows: list[RobustRow] = []
     fallen: dict[str, list[str]] = {}
-    shown: dict[tuple[str, str], str] = {}  # of candidate and variant, the first SLO that broke
     limits: list[str] = []
     asked = judge.question.slos
     for place, name, changed in other:
-        of_variant = []
+        of_variant, shown = list[RobustRow](), dict[str, str]()  # the first SLO that broke
         for entry in entries:
             values = judge.values(entry.rows[changed.name], changed, entry.limits)
             worst = values.max(axis=0)
@@ -105,15 +88,13 @@ def judge_again(
                 )
             )
             if broken:
-                shown[entry.draft.name, name] = broken[0]
+                shown[entry.draft.name] = broken[0]
         rows += of_variant
-        if not any(row.holds for row in of_variant):
+        if len(shown) == len(entries):
             limits.append(f"{place.scenario.name}: with {name} none of the best holds every SLO")
             continue
-        for row in of_variant:
-            if not row.holds:
-                text = f"{name} ({shown[row.candidate, name]})"
-                fallen.setdefault(row.candidate, []).append(text)
+        for candidate, text in shown.items():
+            fallen.setdefault(candidate, []).append(f"{name} ({text})")
     dropped = [
         Dropped(candidate=name, reason=f"falls over with {', '.join(reasons)}")
         for name, reasons in fallen.items()
@@ -121,16 +102,12 @@ def judge_again(
     return rows, dropped, limits
 
 
-def regrets(table: Table, holds: Mapping[str, bool]) -> dict[str, float]:
-    """Return of each that holds the largest share of pod-minutes above the cheapest of a draw.
+def regrets(table: Table, able: Sequence[bool]) -> list[float | None]:
+    """Return of each that is able the largest share of pod-minutes above the cheapest of a draw.
 
     The cheapest on a draw is that of those that hold in all of them: a policy that is lucky on one
     draw does not measure the others.
     """
-    names = [entry.draft.name for entry in table.entries]
-    places = [at for at, name in enumerate(names) if holds[name]]
-    if not places:
-        return {}
-    spent: Reals = table.costs[places]
-    worst = (spent / np.maximum(spent.min(axis=0), 1e-9) - 1.0).max(axis=1)
-    return {names[at]: float(one) for at, one in zip(places, worst, strict=True)}
+    cheapest = table.costs[able].min(axis=0, initial=inf)
+    worst = (table.costs / np.maximum(cheapest, 1e-9) - 1.0).max(axis=1).tolist()
+    return [one if is_able else None for one, is_able in zip(worst, able, strict=True)]

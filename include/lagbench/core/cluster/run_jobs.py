@@ -16,11 +16,11 @@ from lagbench.core.cluster.manifests import (
 )
 from lagbench.core.cluster.policy_manifest import policy_for_run
 from lagbench.core.policy.policy_limits import PolicyLimits
-from lagbench.core.scenario.offered_load import load_spikes, offered_load
+from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.profiles import profile_content
 from lagbench.core.scenario.run_names import SWAP_ANNOTATION
 from lagbench.core.scenario.scenario import Scenario
-from lagbench.core.scenario.stream_tail import Tail, resting_lag_records, tail_of
+from lagbench.core.scenario.stream_tail import Tail, resting_lag_records, spikes_of, tail_of
 
 
 def producer_job_for_run(
@@ -71,10 +71,8 @@ def actions_job_for_run(
     policies: Mapping[int, Manifest] | None = None,
 ) -> Manifest:
     """Return the player's Job, under one name for each run: creating it twice is a conflict."""
-    load = offered_load(scenario.profile)
     started = limits.started_replicas
-    pod_rate = scenario.consumer.pod_rate_per_second
-    spikes = load_spikes(load, started_replicas=started, pod_rate=pod_rate)
+    load, spikes = offered_load(scenario.profile), spikes_of(scenario, started_replicas=started)
     tail = tail_of(scenario, started_replicas=started)
     drained = resting_lag_records(tail, lag_threshold=limits.lag_threshold_records or 0)
     settings = {

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS, NS_PER_SECOND
+from lagbench.core.measures.model import MeasureModel
 from lagbench.core.scenario.scenario import MAX_SEED
 from lagbench.core.significance import PLANNED_LOOKS, SIGNIFICANCE, floor_of
 from lagbench.errors import WrongInput
@@ -44,7 +45,7 @@ class ExpectedValue(BaseModel):
 
     @model_validator(mode="after")
     def _says_something(self) -> ExpectedValue:
-        if not any(limit is not None for _, limit in self._limits()):
+        if not self._limits:
             raise ValueError(f"a number, or one of {', '.join(type(self).model_fields)}")
         return self
 
@@ -52,44 +53,36 @@ class ExpectedValue(BaseModel):
     def text(self) -> str:
         """Return the limits in words: ``0``, ``above 0 and at most 5``."""
         return " and ".join(
-            f"{_WORDS.get(name, 'at most ')}{limit:,g}"
-            for name, limit in self._limits()
-            if limit is not None
+            f"{_WORDS.get(name, 'at most ')}{limit:,g}" for name, limit in self._limits.items()
         )
 
     @property
     def numbers(self) -> tuple[float, ...]:
         """Return the limits alone."""
-        return tuple(limit for _, limit in self._limits() if limit is not None)
+        return tuple(self._limits.values())
 
     def holds(self, low: float, high: float) -> bool | None:
         """Return whether every value from ``low`` to ``high`` meets the limits.
 
         False: no value does. None: some do, so the precision leaves it open.
         """
-        meets = [
-            _meets(name, limit, low, high) for name, limit in self._limits() if limit is not None
-        ]
-        if False in meets:
-            return False
-        return None if None in meets else True
+        is_met = True
+        for name, limit in self._limits.items():
+            always, never = {
+                "equals": (low == high == limit, limit < low or limit > high),
+                "above": (low > limit, high <= limit),
+                "at_least": (low >= limit, high < limit),
+                "below": (high < limit, low >= limit),
+                "at_most": (high <= limit, low > limit),
+            }[name]
+            if never:
+                return False
+            is_met &= always
+        return is_met or None
 
-    def _limits(self) -> Iterator[tuple[str, float | None]]:
-        for name in type(self).model_fields:
-            yield name, getattr(self, name)
-
-
-def _meets(name: str, limit: float, low: float, high: float) -> bool | None:
-    always, never = {
-        "equals": (low == high == limit, limit < low or limit > high),
-        "above": (low > limit, high <= limit),
-        "at_least": (low >= limit, high < limit),
-        "below": (high < limit, low >= limit),
-        "at_most": (high <= limit, low > limit),
-    }[name]
-    if always:
-        return True
-    return False if never else None
+    @property
+    def _limits(self) -> dict[str, float]:
+        return self.model_dump(exclude_none=True)
 
 
 MOST_SHOWN_PAIRS = 12
@@ -204,7 +197,13 @@ class Experiment(_Model):
             allowed_pairs(self.pairs, self.kind)
         except ValueError as error:
             raise ValueError(f"pairs must be {error}") from error
-        self._require_what_the_kind_needs()
+        if self.kind == "difference" and len(self.cells) < 2:
+            raise ValueError("cells must be two to twelve (a difference has two sides)")
+        if self.kind == "identity" and self.bounds:
+            raise ValueError("bounds must be absent: kind identity tests no difference")
+        if self.kind == "identity" and not any(cell.shows for cell in self.cells):
+            allowed = "one to twelve, and one of them has shows (kind identity)"
+            raise ValueError(f"cells must be {allowed}")
         names = [cell.name for cell in self.cells]
         if len(set(names)) < len(names):
             raise ValueError(f"cells must be of different names (they are {', '.join(names)})")
@@ -213,18 +212,6 @@ class Experiment(_Model):
         if self.seeds and len(self.seeds) < self.pairs:
             raise ValueError(f"seeds must be at least {self.pairs}, one for each pair")
         return self
-
-    def _require_what_the_kind_needs(self) -> None:
-        if self.kind == "difference":
-            if len(self.cells) < 2:
-                raise ValueError("cells must be two to twelve (a difference has two sides)")
-            return
-        if self.bounds:
-            raise ValueError("bounds must be absent: kind identity tests no difference")
-        if not any(cell.shows for cell in self.cells):
-            raise ValueError(
-                "cells must be one to twelve, and one of them has shows (kind identity)"
-            )
 
     def adapted(self, cells: Collection[str], overrides: Mapping[str, Setting]) -> Experiment:
         """Return the experiment with these of its cells (empty: all) and more settings.
@@ -270,20 +257,17 @@ class Experiment(_Model):
 
     def overrides_of(self, cell: ExperimentCell) -> dict[str, str]:
         """Return the settings of a cell as text, as ``--set`` takes them."""
-        return {key: _text(value) for key, value in {**self.overrides, **cell.overrides}.items()}
-
-
-def _text(value: Setting) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        return {
+            key: str(value).lower() if isinstance(value, bool) else str(value)
+            for key, value in {**self.overrides, **cell.overrides}.items()
+        }
 
 
 Item = TypeVar("Item")
 
 
-class PlannedRun(BaseModel):
+class PlannedRun(MeasureModel):
     """One run of the schedule."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     pair: int  # from 1
     cell: str
@@ -307,10 +291,8 @@ class PlannedRun(BaseModel):
         return _cell(experiment, self.cell).policy
 
 
-class Schedule(BaseModel):
+class Schedule(MeasureModel):
     """All runs of one execution, in their order."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     pairs: int
     order_seed: int
@@ -378,10 +360,8 @@ MOST_ATTEMPTS = 2
 RunVerdict = Literal["pass", "fail", "undetermined"]
 
 
-class RunRecord(BaseModel):
+class RunRecord(MeasureModel):
     """One run that has ended with a verdict; ``None`` where it is not known."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     pair: int
     cell: str
@@ -400,10 +380,8 @@ class RunRecord(BaseModel):
         return self.verdict != "undetermined" if self.is_result is None else self.is_result
 
 
-class Execution(BaseModel):
+class Execution(MeasureModel):
     """One execution of an experiment: its start, its order, and the file that it plays."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     experiment: str
     target: str  # embedded, or the cluster's name
@@ -422,20 +400,16 @@ class Progress:
     @property
     def missing(self) -> tuple[PlannedRun, ...]:
         """Return the runs without a result that may still get one, in their order."""
-        return tuple(
-            run
-            for run in self.schedule.runs
-            if self.measured(run) is None and len(self.attempts(run)) < MOST_ATTEMPTS
-        )
+        return tuple(run for run in self._open if len(self.attempts(run)) < MOST_ATTEMPTS)
 
     @property
     def gaps(self) -> tuple[PlannedRun, ...]:
         """Return the runs whose attempts were all undetermined."""
-        return tuple(
-            run
-            for run in self.schedule.runs
-            if self.measured(run) is None and len(self.attempts(run)) >= MOST_ATTEMPTS
-        )
+        return tuple(run for run in self._open if len(self.attempts(run)) >= MOST_ATTEMPTS)
+
+    @property
+    def _open(self) -> Iterator[PlannedRun]:
+        return (run for run in self.schedule.runs if self.measured(run) is None)
 
     @property
     def is_finished(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from lagbench.core.compare.experiment import Experiment, Schedule
@@ -190,37 +189,13 @@ Simulated = Mapping[tuple[int, str], SimulationMeasures]
 PREDICTED_HEADINGS = ("measure", "cell", "in each pair", "difference (95 % interval)", "bound")
 
 
-@dataclass(frozen=True, slots=True)
-class PredictedValues:
-    """A measure of one cell in each pair, and its difference to the first cell."""
-
-    name: str
-    cell: str
-    values: tuple[float | None, ...]
-    difference: Interval | None  # None: the first cell, a shown measure, or too few pairs
-    outlook: str  # what the difference would show, or what the file expects of each value
-
-    @property
-    def row(self) -> tuple[str, ...]:
-        """Return the cells of the table."""
-        measure, found = NAMED[self.name], self.difference
-        values = ", ".join(measure.number(value) for value in self.values)
-        if found is None:
-            return (measure.heading, self.cell, values, "", self.outlook)
-        mean, low, high = (f"{value:+,.1f}" for value in (found.mean, found.low, found.high))
-        return (measure.heading, self.cell, values, f"{mean} ({low} to {high})", self.outlook)
-
-
-def predicted_values(
+def predicted_rows(
     experiment: Experiment, schedule: Schedule, simulated: Simulated
-) -> tuple[PredictedValues, ...]:
-    """Return the compared and shown measures that the simulator has, for each cell."""
-    return tuple(
-        found
-        for name in measured_names(experiment)
-        if name in SimulationMeasures.__slots__
-        for found in _of_measure(name, experiment, schedule, simulated)
-    )
+) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each cell and each measure, compared or shown, that the simulator has."""
+    for name in measured_names(experiment):
+        if name in SimulationMeasures.__slots__:
+            yield from _of_measure(name, experiment, schedule, simulated)
 
 
 def not_simulated(experiment: Experiment) -> str | None:
@@ -235,7 +210,7 @@ def not_simulated(experiment: Experiment) -> str | None:
 
 def _of_measure(
     name: str, experiment: Experiment, schedule: Schedule, simulated: Simulated
-) -> Iterator[PredictedValues]:
+) -> Iterator[tuple[str, ...]]:
     bound = next((one for one in bounds_of(experiment) if one.name == name), None)
     pairs = range(1, schedule.pairs + 1)
     first = [getattr(simulated[pair, experiment.cells[0].name], name) for pair in pairs]
@@ -246,11 +221,14 @@ def _of_measure(
         differences = [b - a for a, b in known]
         found = Interval.of(differences) if place and bound is not None else None
         expected = cell.shows.get(name)
-        outlook = "" if expected is None else f"expected {expected.text}"
+        change, outlook = "", "" if expected is None else f"expected {expected.text}"
         if found is not None and bound is not None:
             width = bound.width(sum(a for a, _ in known) / len(known))
             outlook = _outlook(differences, found, width)
-        yield PredictedValues(name, cell.name, tuple(values), found, outlook)
+            mean, low, high = (f"{value:+,.1f}" for value in (found.mean, found.low, found.high))
+            change = f"{mean} ({low} to {high})"
+        shown = ", ".join(map(NAMED[name].number, values))
+        yield NAMED[name].heading, cell.name, shown, change, outlook
 
 
 def _outlook(differences: Sequence[float], found: Interval, bound: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal
 
@@ -193,7 +193,12 @@ def judge_experiment(
         runs=tuple(_line(run, progress, runs, names) for run in schedule.runs),
         comparisons=()
         if is_identity
-        else tuple(_comparison(experiment, progress, runs, (first, other)) for other in others),
+        else tuple(
+            _comparison(
+                names, *pairs_of(experiment, progress, runs, names), bounds_of(experiment), "pair"
+            )
+            for names in ((first, other) for other in others)
+        ),
         noise=noise,
         notes=tuple(_notes(experiment, progress, runs)),
         shown=tuple(
@@ -283,20 +288,29 @@ def pairs_of(
 ) -> tuple[dict[int, RunPair], dict[int, str]]:
     """Return the comparable pairs of two cells by number, and the reasons for the others."""
     varied = {key for cell in experiment.cells for key in cell.overrides}
-    found: dict[int, RunPair] = {}
-    left_out: dict[int, str] = {}
-    for number in range(1, progress.schedule.pairs + 1):
-        kept = [runs.get((number, name)) for name in cells]
-        if kept[0] is None or kept[1] is None:
-            missing = [n for n, run in zip(cells, kept, strict=True) if run is None]
-            left_out[number] = f"no measured run of {' and '.join(missing)}"
-            continue
-        sides = kept[0], kept[1]
-        reasons = comparable(*sides, varied=varied, measures=measured_names(experiment))
-        if reasons:
+    numbers = range(1, progress.schedule.pairs + 1)
+    sides = [{number: runs.get((number, name)) for number in numbers} for name in cells]
+    return _paired(sides, cells, numbers, varied, measured_names(experiment))
+
+
+def _paired(
+    sides: Sequence[Mapping[int, ComparedRun | None]],
+    names: Sequence[str],
+    numbers: Iterable[int],
+    varied: Collection[str],
+    measures: Collection[str],
+) -> tuple[dict[int, RunPair], dict[int, str]]:
+    found, left_out = dict[int, RunPair](), dict[int, str]()
+    for number in numbers:
+        first, second = (side.get(number) for side in sides)
+        if first is None or second is None:
+            both = zip(names, (first, second), strict=True)
+            missing = " and ".join(name for name, run in both if run is None)
+            left_out[number] = f"no measured run of {missing}"
+        elif reasons := comparable(first, second, varied=varied, measures=measures):
             left_out[number] = "; ".join(reasons)
         else:
-            found[number] = sides
+            found[number] = first, second
     return found, left_out
 
 
@@ -310,53 +324,36 @@ def compare_cells(
     :raises WrongInput: no two runs can be compared; with each reason.
     """
     tested = tuple(bound.name for bound in bounds)
-    found: dict[int, RunPair] = {}
-    left_out: list[str] = []
-    for seed in sorted({*sides[0], *sides[1]}):
-        first, second = (side.get(seed) for side in sides)
-        if first is None or second is None:
-            left_out.append(f"seed {seed}: only one side has a measured run")
-        elif reasons := comparable(first, second, varied=varied, measures=tested):
-            left_out.append(f"seed {seed}: {'; '.join(reasons)}")
-        else:
-            found[seed] = first, second
+    seeds, which = sorted({*sides[0], *sides[1]}), ("the first side", "the second side")
+    found, left_out = _paired(sides, which, seeds, varied, tested)
     if len(found) < _FEWEST_PAIRS:
-        raise WrongInput(
-            where="compare",
-            field="pairs",
-            value=len(found),
-            allowed="\n  ".join(("two or more; left out:", *left_out)),
-        )
+        reasons = (f"seed {seed}: {reason}" for seed, reason in left_out.items())
+        allowed = "\n  ".join(("two or more; left out:", *reasons))
+        raise WrongInput(where="compare", field="pairs", value=len(found), allowed=allowed)
     names = side_names(next(iter(found.values())), varied)
-    measured = [Pair(first.measures, second.measures) for first, second in found.values()]
-    return CellComparison(
-        first=names[0],
-        second=names[1],
-        pairs=tuple(range(1, len(found) + 1)),
-        left_out=tuple(left_out),
-        differences=compare_pairs(measured, bounds, looks=(len(measured),)),
-    )
+    compared = _comparison(names, found, left_out, bounds, "seed")
+    return compared.model_copy(update={"pairs": tuple(range(1, len(found) + 1))})
 
 
 def _comparison(
-    experiment: Experiment,
-    progress: Progress,
-    runs: Runs,
     names: tuple[str, str],
+    pairs: Mapping[int, RunPair],
+    left_out: Mapping[int, str],
+    bounds: Sequence[Bound],
+    number: str,
 ) -> CellComparison:
-    pairs, left_out = pairs_of(experiment, progress, runs, names)
     differences: tuple[Difference, ...] = ()
     if len(pairs) >= _FEWEST_PAIRS:
         # One look: the number of pairs was fixed before the first run. A run that is a gap was not
         # left out for its values, but a measure may be missing in a run because it was bad.
         # Each comparison is a family of its own: nothing corrects over the cells.
         measured = [Pair(first.measures, second.measures) for first, second in pairs.values()]
-        differences = compare_pairs(measured, bounds_of(experiment), looks=(len(measured),))
+        differences = compare_pairs(measured, bounds, looks=(len(measured),))
     return CellComparison(
         first=names[0],
         second=names[1],
         pairs=tuple(pairs),
-        left_out=tuple(f"pair {number}: {reason}" for number, reason in left_out.items()),
+        left_out=tuple(f"{number} {one}: {reason}" for one, reason in left_out.items()),
         differences=differences,
     )
 
@@ -427,7 +424,9 @@ def _notes(experiment: Experiment, progress: Progress, runs: Runs) -> Iterator[s
             pauses.append(f"pair {number}: its runs are {minutes:,.0f} min apart, not back to back")
     for how in ("equal", "NOT equal", "not recorded"):
         if how == "equal" or how in equal:
-            yield f"phase of the HPA's sync: {how} in {_numbers(equal.get(how, []))}"
+            numbers = equal.get(how, [])
+            named = f"pair{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
+            yield f"phase of the HPA's sync: {how} in {named if numbers else 'no pair'}"
     yield from pauses
     yield from sorted({_cluster(run) for run in runs.values()} - {""})
     for name, values in differing_facts(run.environment for run in runs.values()).items():
@@ -460,9 +459,3 @@ def _phases(records: Sequence[RunRecord]) -> str:
         return "not recorded"
     distances = [phase_distance_seconds(known[0], phase) for phase in known]
     return "equal" if max(distances) <= PHASE_TOLERANCE_SECONDS else "NOT equal"
-
-
-def _numbers(pairs: Sequence[int]) -> str:
-    if not pairs:
-        return "no pair"
-    return f"pair{'s' if len(pairs) > 1 else ''} {', '.join(map(str, pairs))}"

@@ -181,7 +181,7 @@ class OfferedLoad:
         return np.array([NS / rate if rate else 0.0 for rate in rates])
 
 
-@lru_cache(maxsize=16)  # a trace of a day is added up exactly, and asked for in many places
+@lru_cache(maxsize=64)  # a trace of a day is added up exactly, and asked for in many places
 def offered_load(
     profile: Profile, *, where: str = "scenario", may_be_empty: bool = False
 ) -> OfferedLoad:
@@ -270,6 +270,7 @@ class Spike:
     rate_peak: float
 
 
+@lru_cache(maxsize=1024)  # a search asks for them by the draw
 def load_spikes(
     load: OfferedLoad, *, started_replicas: int, pod_rate: float | None
 ) -> tuple[Spike, ...]:

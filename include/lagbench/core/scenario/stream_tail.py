@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from functools import lru_cache
 from math import ceil, inf
 from typing import Annotated, Any
 
@@ -20,7 +19,7 @@ from pydantic.dataclasses import dataclass
 
 from lagbench.core.scenario.actions import actions_seconds
 from lagbench.core.scenario.event_stream import Floats, partition_of_key, partition_shares
-from lagbench.core.scenario.offered_load import OfferedLoad, offered_load
+from lagbench.core.scenario.offered_load import OfferedLoad, Spike, load_spikes, offered_load
 from lagbench.core.scenario.payload import Samples
 from lagbench.core.scenario.profiles import (
     MOST_PER_SECOND,
@@ -54,10 +53,10 @@ class Tail:
         return planned.with_tail(self.rate_per_second, self.most_seconds)
 
 
-@lru_cache(maxsize=64)  # exact arithmetic: 5 ms for a trace of 240 points
-def planned_load(profile: Profile) -> OfferedLoad:
-    """Return the load of the planned window."""
-    return offered_load(profile)
+def spikes_of(scenario: Scenario, *, started_replicas: int) -> tuple[Spike, ...]:
+    """Return the spikes of the planned window under a policy with that floor with load."""
+    load, rate = offered_load(scenario.profile), scenario.consumer.pod_rate_per_second
+    return load_spikes(load, started_replicas=started_replicas, pod_rate=rate)
 
 
 def tail_of(scenario: Scenario, *, started_replicas: int) -> Tail | None:
@@ -65,7 +64,7 @@ def tail_of(scenario: Scenario, *, started_replicas: int) -> Tail | None:
     if scenario.tail == "none" or isinstance(scenario.profile, SteadyProfile):
         return None
     floor_rate = started_replicas * _pod_rate(scenario.consumer)
-    rate = _rate_after(scenario.profile, planned_load(scenario.profile), floor_rate)
+    rate = _rate_after(scenario.profile, offered_load(scenario.profile), floor_rate)
     timeouts = scenario.timeouts
     most_seconds = timeouts.drain_seconds + timeouts.settle_seconds + TAIL_MARGIN_SECONDS
     most_seconds += actions_seconds(scenario.actions, timeouts.drain_seconds)

@@ -1,6 +1,7 @@
 """Assign partitions to the members of a group as its client or its broker does.
 
-Members are given in the order of their ids; ``owners`` are the present ones, NOBODY for none.
+Members, at least one, are given in the order of their ids; ``owners`` are the present ones, NOBODY
+for none.
 """
 
 from __future__ import annotations
@@ -19,8 +20,6 @@ def assign_stickily(owners: Sequence[int], members: Sequence[int]) -> list[int]:
     Every member gets ``partitions // members`` or one more; members beyond the partitions get
     none. A member keeps what it has up to that.
     """
-    if not members:
-        return [NOBODY] * len(owners)
     base, extra = divmod(len(owners), len(members))
     held: dict[int, list[int]] = {member: [] for member in members}
     for partition, owner in enumerate(owners):
@@ -47,8 +46,6 @@ def assign_cooperatively(owners: Sequence[int], members: Sequence[int]) -> list[
     the member with the most goes there, until they differ by one at most.
     """
     held: dict[int, list[int]] = {member: [] for member in members}
-    if not held:
-        return [NOBODY] * len(owners)
 
     def count(member: int) -> int:
         return len(held[member])
@@ -68,16 +65,11 @@ def assign_cooperatively(owners: Sequence[int], members: Sequence[int]) -> list[
 
 def assign_ranges(owners: Sequence[int], members: Sequence[int]) -> list[int]:
     """Return the member of each partition: contiguous ones, the first members have one more."""
-    if not members:
-        return [NOBODY] * len(owners)
-    base, extra = divmod(len(owners), len(members))
-    return [member for place, member in enumerate(members) for _ in range(base + (place < extra))]
+    return sorted(assign_in_turn(owners, members), key=members.index)
 
 
 def assign_in_turn(owners: Sequence[int], members: Sequence[int]) -> list[int]:
     """Return the member of each partition, one after the other."""
-    if not members:
-        return [NOBODY] * len(owners)
     return [members[partition % len(members)] for partition in range(len(owners))]
 
 

@@ -229,11 +229,6 @@ class Backlog:
         self._arrays = None
         self._break(second, list(self._held))
 
-    def lag_at(self, second: float) -> float:
-        """Return the records that wait in all at an instant not before the last advance."""
-        since, lag, growth = self._lines()
-        return float(np.add.reduce(lag + growth * (second - since)))
-
     def courses(self, until: float) -> list[tuple[Reals, Reals]]:
         """Return the lag of each partition as (instants, lags), straight in between."""
         self.advance(until)

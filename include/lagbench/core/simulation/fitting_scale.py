@@ -27,7 +27,6 @@ def fitting_scale(
         except WrongInput as error:
             why = str(error)
             continue
-        second = plans[1] if len(plans) > 1 else None
-        if not cannot_carry(plans[0], cores, speed, second=second):
+        if not cannot_carry(*plans, cores=cores, speed=speed):
             return scale, ""
     return None, why

@@ -14,14 +14,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lagbench.core.measures.model import Reals
 from lagbench.core.policy.policy import Policy
 from lagbench.core.policy.policy_limits import PolicyLimits, loop_gain, standing_lag_seconds
 from lagbench.core.scenario.actions import RollingRestart, rejected_move
 from lagbench.core.scenario.event_stream import partition_shares
-from lagbench.core.scenario.offered_load import Spike, load_spikes, offered_load
+from lagbench.core.scenario.offered_load import Spike, offered_load
 from lagbench.core.scenario.profiles import TraceProfile
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
-from lagbench.core.scenario.stream_tail import Tail, tail_of, topic_shares
+from lagbench.core.scenario.stream_tail import Tail, spikes_of, tail_of, topic_shares
 from lagbench.core.simulation.spark_needs import spark_cores, spark_mebibytes, spark_warnings
 
 # Bytes of broker log per event, lz4, 12 partitions: 146 at 60,000/s, 156 at 6,000/s (measured);
@@ -124,6 +125,11 @@ class Plan:
         return self.peak_rate >= self.capacity_per_second
 
     @property
+    def is_behind(self) -> bool:
+        """Return whether lag builds up at the peak, so that each fetch finds full batches."""
+        return self.peak_rate > self.capacity_per_second
+
+    @property
     def hottest_rate(self) -> float:
         """Peak rate of the hottest partition."""
         return self.hottest_share * self.peak_rate
@@ -142,8 +148,11 @@ def plan_cell(scenario: Scenario, policy: Policy) -> Plan:
     whole_load = load if tail is None else tail.after(load)
     consumer, partitions = scenario.consumer, scenario.partitions
     pod_rate = consumer.pod_rate_per_second or math.inf
-    shares = topic_shares(scenario)
-    hottest = int(np.argmax(shares))
+    hottest, hottest_share = _hottest(topic_shares(scenario))
+    growths = [
+        Growth(at, count, *_hottest(partition_shares(scenario.keys, count, scenario.seed)))
+        for at, count in scenario.partition_plan.growths
+    ]
     most = scenario.partition_plan.last
     # A policy on CPU is taken to stay at its floor; the simulator plays what its pods' work costs.
     reachable = min(limits.reachable_replicas, most)
@@ -161,7 +170,7 @@ def plan_cell(scenario: Scenario, policy: Policy) -> Plan:
         stream_seconds=load.duration_seconds,
         base_rate=load.base_rate,
         peak_rate=load.peak_rate,
-        spikes=load_spikes(load, started_replicas=limits.started_replicas, pod_rate=pod_rate),
+        spikes=spikes_of(scenario, started_replicas=limits.started_replicas),
         pod_rate=pod_rate,
         cpu_ms=consumer.cpu_ms,
         is_own=consumer.kind == "own",
@@ -170,19 +179,23 @@ def plan_cell(scenario: Scenario, policy: Policy) -> Plan:
         max_replicas=limits.ceiling_replicas,
         useful_replicas=min(limits.ceiling_replicas, most),
         reachable_replicas=reachable,
-        growths=tuple(_growths(scenario)),
+        growths=tuple(growths),
         sticking_replicas=_sticking(limits, counted),
         counted_partitions=counted,
         leaks_one_replica=limits.leaks_one_replica and limits.ceiling_replicas > counted,
         loop_gain=loop_gain(pod_rate, limits),
         standing_lag_seconds=standing_lag_seconds(pod_rate, limits),
         hottest_partition=hottest,
-        hottest_share=float(shares[hottest]),
+        hottest_share=hottest_share,
         disk_bytes=whole_load.total * (log_bytes + LEDGER_BYTES + TABLE_BYTES),
         memory_mebibytes=spark_mebibytes(consumer, limits.ceiling_replicas),
         spark_cores=spark_cores(consumer, limits.ceiling_replicas, most),
     )
     return replace(draft, warnings=tuple(_warnings(draft, limits, scenario)))
+
+
+def _hottest(shares: Reals) -> tuple[int, float]:
+    return int(np.argmax(shares)), float(shares.max())
 
 
 def disk_bytes(groups: Sequence[Plan]) -> int:
@@ -196,13 +209,6 @@ def disk_bytes(groups: Sequence[Plan]) -> int:
 def table_bytes(groups: Sequence[Plan]) -> int:
     """Return the most bytes of a run's tables, which stay in its run folder."""
     return sum(plan.most_messages * TABLE_BYTES for plan in groups)
-
-
-def _growths(scenario: Scenario) -> Iterator[Growth]:
-    for second, partitions in scenario.partition_plan.growths:
-        shares = partition_shares(scenario.keys, partitions, scenario.seed)
-        hottest = int(np.argmax(shares))
-        yield Growth(second, partitions, hottest, float(shares[hottest]))
 
 
 def _sticking(limits: PolicyLimits, partitions: int) -> tuple[int, ...]:
@@ -373,13 +379,15 @@ _OTHERS = 0.1
 _RECORDER = 0.01
 
 
-def cores_needed(plan: Plan, second: Plan | None = None) -> float:
+def cores_needed(plan: Plan, *others: Plan) -> float:
     """Return the cores that the bench and its pods keep busy at the peak of the load."""
-    broker = _broker_cores(plan)
-    consumers = _consumer_cores(plan)
-    if second is not None:
-        consumers += _consumer_cores(second) + _RECORDER
-        broker += _BROKER_AT_6000 * math.sqrt(plan.peak_rate / 6000)
+    consumers, following = _consumer_cores(plan), _BROKER_AT_6000 * math.sqrt(plan.peak_rate / 6000)
+    broker = _BROKER_AT_REST + following
+    if plan.is_behind:
+        broker = min(broker, _BROKER_BEHIND)
+    for other in others:
+        consumers += _consumer_cores(other) + _RECORDER
+        broker += following
     return consumers + broker + plan.peak_rate * _PRODUCER_PER_MESSAGE + _OTHERS
 
 
@@ -391,24 +399,14 @@ def _consumer_cores(plan: Plan) -> float:
     if plan.is_own:
         return done * plan.cpu_ms / 1000
     pod = _POD_AT_REST + _POD_AT_500 * math.sqrt(done / pods / 500)
-    if _is_behind(plan):
+    if plan.is_behind:
         pod = min(pod, _POD_BEHIND)
     return pods * pod + done * plan.cpu_ms / 1000
 
 
-def _broker_cores(plan: Plan) -> float:
-    following = _BROKER_AT_REST + _BROKER_AT_6000 * math.sqrt(plan.peak_rate / 6000)
-    return min(following, _BROKER_BEHIND) if _is_behind(plan) else following
-
-
-def _is_behind(plan: Plan) -> bool:
-    """Say whether lag builds up at the peak, so that each fetch finds full batches."""
-    return plan.peak_rate > plan.capacity_per_second
-
-
-def cannot_carry(plan: Plan, cores: int, speed: float = 1.0, *, second: Plan | None = None) -> str:
-    """Say what a machine lacks for the cell; empty: nothing."""
-    needed = cores_needed(plan, second) / speed
+def cannot_carry(plan: Plan, *others: Plan, cores: int, speed: float = 1.0) -> str:
+    """Say what a machine lacks for the groups of a cell; empty: nothing."""
+    needed = cores_needed(plan, *others) / speed
     if needed <= cores:
         return ""
     own = " beside what your own code takes" if plan.is_own and not plan.cpu_ms else ""

@@ -6,12 +6,12 @@ One rule judges a range over phases or seeds, and each seed alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import inf
 
 from lagbench.core.measures.model import MeasureModel
 from lagbench.core.policy.policy_limits import PolicyLimits
-from lagbench.core.scenario.offered_load import load_spikes, offered_load
+from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.scenario.stream_tail import spikes_of
 from lagbench.core.simulation.simulation_measures import Simulation, Spread, spreads
 from lagbench.core.verdict.slo import Slo, SloResult, SloStatus, slo_of
 
@@ -49,7 +49,22 @@ def predicted_slos(
     The range over phases or seeds is the interval of the value: an SLO that holds in some of them
     alone is undetermined.
     """
-    return _AskedSlos(scenario, limits).judged(ranges)
+    load, started = offered_load(scenario.profile), limits.started_replicas
+    watched_seconds = (ranges["watched_seconds"].low or 0.0) - load.duration_seconds
+    of_spikes = ("reaction_seconds", "drain_seconds")
+    found = []
+    for name in SIMULATED_SLOS:
+        slo = slo_of(name, getattr(scenario.slos, name))
+        if slo.limit is None or (
+            name in of_spikes and not spikes_of(scenario, started_replicas=started)
+        ):
+            continue
+        if name == "drain_seconds" and limits.lag_threshold_records is None:
+            found.append(slo.unknown(limits.threshold_rule))
+            continue
+        result = _judged(slo, ranges[name], watched_seconds)
+        found.append(result.as_warning() if name in scenario.slos.warned else result)
+    return tuple(found)
 
 
 def slos_over_seeds(
@@ -60,11 +75,10 @@ def slos_over_seeds(
     Fail: more than ``allowed`` seeds break it. Undetermined: those that are not known could make
     it so.
     """
-    asked = _AskedSlos(scenario, limits)
-    by_seed = [(cell.seed, asked.judged(spreads([cell]))) for cell in cells]
+    by_seed = [(cell.seed, predicted_slos(scenario, limits, spreads([cell]))) for cell in cells]
     return tuple(
         _over_seeds(slo, [(seed, each[place]) for seed, each in by_seed], allowed)
-        for place, slo in enumerate(asked.judged(spreads(cells)))
+        for place, slo in enumerate(predicted_slos(scenario, limits, spreads(cells)))
     )
 
 
@@ -97,33 +111,6 @@ def _over_seeds(
         broken=broken,
         undetermined=tuple(seed for seed, _ in unknown),
     )
-
-
-class _AskedSlos:
-    """The SLOs with a limit that a simulation of the cell can judge."""
-
-    def __init__(self, scenario: Scenario, limits: PolicyLimits) -> None:
-        load = offered_load(scenario.profile)
-        pod_rate = scenario.consumer.pod_rate_per_second or inf
-        spikes = load_spikes(load, started_replicas=limits.started_replicas, pod_rate=pod_rate)
-        of_spikes = () if spikes else ("reaction_seconds", "drain_seconds")
-        names = (name for name in SIMULATED_SLOS if name not in of_spikes)
-        every = (slo_of(name, getattr(scenario.slos, name)) for name in names)
-        self._slos = [one for one in every if one.limit is not None]
-        self._stream_seconds, self._limits = load.duration_seconds, limits
-        self._warned = scenario.slos.warned
-
-    def judged(self, ranges: Mapping[str, Spread]) -> tuple[SloResult, ...]:
-        """Return the outcome of each, in one order."""
-        watched_seconds = (ranges["watched_seconds"].low or 0.0) - self._stream_seconds
-        found = []
-        for slo in self._slos:
-            if slo.name == "drain_seconds" and self._limits.lag_threshold_records is None:
-                found.append(slo.unknown(self._limits.threshold_rule))
-                continue
-            result = _judged(slo, ranges[slo.name], watched_seconds)
-            found.append(result.as_warning() if slo.name in self._warned else result)
-        return tuple(found)
 
 
 def _judged(slo: Slo, found: Spread, watched_seconds: float) -> SloResult:

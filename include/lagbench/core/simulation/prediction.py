@@ -19,8 +19,9 @@ from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS
 from lagbench.core.measures.measures import NAMED, Measures
 from lagbench.core.measures.model import MeasureModel
 from lagbench.core.policy.policy import Policy
-from lagbench.core.scenario.offered_load import load_spikes, offered_load
+from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.scenario.stream_tail import spikes_of
 from lagbench.core.simulation.model_error import RANGE_SHARE, error_of
 from lagbench.core.simulation.predicted_slos import predicted_slos
 from lagbench.core.simulation.simulate import simulate
@@ -225,9 +226,7 @@ def expected_run_seconds(
     """
     load = offered_load(scenario.profile)
     ended = min(predicted.settled_seconds, load.duration_seconds + scenario.timeouts.settle_seconds)
-    pod_rate = scenario.consumer.pod_rate_per_second
-    spikes = load_spikes(load, started_replicas=started_replicas, pod_rate=pod_rate)
-    if spikes:
+    if spikes := spikes_of(scenario, started_replicas=started_replicas):
         drain, longest = predicted.measures["drain_seconds"].median, scenario.timeouts.drain_seconds
         drained = spikes[-1].end_seconds + (longest if drain is None else min(drain, longest))
         ended = max(ended, drained)

@@ -8,7 +8,7 @@ start-up times, and the same seed gives every policy the same ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from math import inf, nan
 from operator import attrgetter
@@ -96,6 +96,8 @@ def simulate(
         world, lambda in_force: SimulatedAutoscaler(in_force, world, random), policy, swapped or {}
     )
     rows = played.run(until)
+    second, spec, ready, wishes = zip(*rows, strict=True) if rows else ((),) * 4
+    seconds: Reals = np.array(second, dtype=np.float64)
     instants, lags = lag_lines(world, until)
     read = readings(world, instants, lags, until, random.uniform(0.0, around.reading_seconds))
     return Simulation(
@@ -113,21 +115,14 @@ def simulate(
             drained_records=limits.lag_threshold_records,
             started_replicas=limits.started_replicas,
         ),
-        timeline=_timeline(rows, instants, lags.sum(axis=1)),
+        timeline=Timeline(
+            seconds,
+            np.interp(seconds, instants, lags.sum(axis=1)),  # it is straight between instants
+            np.array(spec, dtype=np.int64),
+            np.array(ready, dtype=np.int64),
+            np.array(wishes, dtype=np.float64),
+        ),
         total_lag=read,
-    )
-
-
-def _timeline(rows: Sequence[_Row], instants: Reals, totals: Reals) -> Timeline:
-    """Return the rows with the lag of their instants, between which it is straight."""
-    second, spec, ready, wishes = zip(*rows, strict=True) if rows else ((),) * 4
-    seconds: Reals = np.array(second, dtype=np.float64)
-    return Timeline(
-        seconds,
-        np.interp(seconds, instants, totals),
-        np.array(spec, dtype=np.int64),
-        np.array(ready, dtype=np.int64),
-        np.array(wishes, dtype=np.float64),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import floor, inf
 
@@ -295,23 +295,16 @@ class SimulatedAutoscaler:
         )
 
 
-class _Scaler:
-    """A scaler of one metric: its value, and whether that is active; it holds nothing."""
+class _Scaler(OneMetric):
+    """A scaler of one metric: its value, and whether that is active."""
 
     def __init__(self, spec: MetricSpec | None, read: Callable[[], tuple[float, bool]]) -> None:
         self._specs, self._read = () if spec is None else (spec,), read
-
-    def metric_specs(self) -> Sequence[MetricSpec]:
-        """Return the metric."""
-        return self._specs
 
     def read(self, metric_name: str) -> MetricReading:  # noqa: ARG002 - there is only one
         """Return the metric's reading."""
         value, is_active = self._read()
         return MetricReading((value,), is_active)
-
-    def close(self) -> None:
-        """Leave its source as it is."""
 
 
 class _KafkaLag:

@@ -22,11 +22,11 @@ from lagbench.core.scenario.actions import (
     rebalance_protocol,
 )
 from lagbench.core.scenario.event_stream import partition_shares
-from lagbench.core.scenario.offered_load import OfferedLoad
+from lagbench.core.scenario.offered_load import OfferedLoad, offered_load
 from lagbench.core.scenario.profiles import Profile
 from lagbench.core.scenario.scenario import Keys, Scenario
 from lagbench.core.scenario.stream_start import START_SPREAD, StartDelay, mean_start_seconds
-from lagbench.core.scenario.stream_tail import Tail, planned_load, tail_of, topic_shares
+from lagbench.core.scenario.stream_tail import Tail, tail_of, topic_shares
 from lagbench.core.simulation.assignors import ASSIGNORS
 from lagbench.core.simulation.backlog import NOBODY, Backlog, Traffic
 
@@ -292,6 +292,8 @@ class Fleet:
         self._plan(ends_at, "resume", self._version)
 
     def _assigned(self, pods: Sequence[SimulatedPod]) -> list[int]:
+        if not pods:
+            return [NOBODY] * len(self._target)
         ranked = sorted(pods, key=lambda pod: pod.member_rank)  # as assignors sort their members
         return self._assign(self._target, [pod.number for pod in ranked])
 
@@ -321,7 +323,7 @@ def _shares(keys: Keys, partitions: int, seed: int) -> Reals:
 
 @lru_cache(maxsize=64)
 def _load(profile: Profile, tail: Tail | None) -> OfferedLoad:
-    return planned_load(profile) if tail is None else tail.after(planned_load(profile))
+    return offered_load(profile) if tail is None else tail.after(offered_load(profile))
 
 
 class World:

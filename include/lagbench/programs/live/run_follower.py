@@ -37,8 +37,9 @@ from lagbench.core.live.slo_standings import live_slos
 from lagbench.core.policy.policy import Policy
 from lagbench.core.policy.policy_limits import PolicyLimits
 from lagbench.core.scenario.consumer_kinds import kind_of
-from lagbench.core.scenario.offered_load import load_spikes, offered_load
+from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.scenario import Scenario
+from lagbench.core.scenario.stream_tail import spikes_of
 from lagbench.core.telemetry.records_of_programs import Record
 from lagbench.core.telemetry.records_of_recorder import UsageSample
 from lagbench.errors import NotReady
@@ -174,11 +175,7 @@ def read_cell(folder: RunFolder) -> tuple[LiveCell, Scenario, PolicyLimits]:
         ceiling_replicas=limits.ceiling_replicas,
         spikes=[
             LiveSpike(start_seconds=spike.start_seconds, end_seconds=spike.end_seconds)
-            for spike in load_spikes(
-                load,
-                started_replicas=limits.started_replicas,
-                pod_rate=scenario.consumer.pod_rate_per_second,
-            )
+            for spike in spikes_of(scenario, started_replicas=limits.started_replicas)
         ],
         slos=live_slos(scenario.slos),
         group="second" if folder.is_second else group,

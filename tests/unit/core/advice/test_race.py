@@ -73,7 +73,7 @@ def test_the_regret_is_that_of_the_worst_draw_among_those_that_hold() -> None:
     """The cheapest of a draw need not be the cheapest of the other; who breaks the SLO has none."""
     found = table([([10, 20], [1, 1]), ([15, 16], [1, 1]), ([1, 1], [50, 50])])
 
-    assert regrets(found, {"0": True, "1": True, "2": False}) == {"0": 0.25, "1": 0.5}
+    assert regrets(found, [True, True, False]) == [0.25, 0.5, None]
 
 
 def test_the_knob_that_decides_explains_the_variance() -> None:

@@ -239,7 +239,7 @@ def test_a_lag_in_seconds_is_lag() -> None:
 def test_the_cores_of_a_scenario(scenario: str, low: float, high: float) -> None:
     """The rule of thumb is near what was measured, and two cores carry it."""
     assert low < cores_needed(plan(scenario)) < high
-    assert cannot_carry(plan(scenario), 2, speed=0.85) == ""
+    assert cannot_carry(plan(scenario), cores=2, speed=0.85) == ""
 
 
 @pytest.mark.parametrize(
@@ -266,12 +266,12 @@ def test_work_needs_cores(
 
 def test_a_machine_that_lacks_cores_is_reported_how_many() -> None:
     """The text has the need, the peak and what is there; slower cores are worth less."""
-    text = cannot_carry(plan("standard_spike"), 1)
+    text = cannot_carry(plan("standard_spike"), cores=1)
 
     assert "60,000/s" in text
     assert " 1" in text.split(",")[-1]
-    assert cannot_carry(plan("quick_spike"), 2, speed=0.6) == ""
-    assert cannot_carry(plan("quick_spike"), 2, speed=0.25)
+    assert cannot_carry(plan("quick_spike"), cores=2, speed=0.6) == ""
+    assert cannot_carry(plan("quick_spike"), cores=2, speed=0.25)
 
 
 def test_the_code_of_an_own_consumer_is_not_counted() -> None:
@@ -279,8 +279,8 @@ def test_the_code_of_an_own_consumer_is_not_counted() -> None:
     own = plan("own_consumer")
 
     assert cores_needed(own) < cores_needed(replace(own, is_own=False)) - 0.1
-    assert cannot_carry(own, 1) == ""
-    assert cannot_carry(own, 1, speed=0.1)
+    assert cannot_carry(own, cores=1) == ""
+    assert cannot_carry(own, cores=1, speed=0.1)
 
 
 def spark_cell(**overrides: str) -> Cell:
