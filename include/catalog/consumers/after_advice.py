@@ -41,6 +41,7 @@ class Orders:
 
     settings: Mapping[str, Any] = {**COMMITS, **MOVES_LITTLE}
     settle_seconds = 1.0
+    leave_seconds = 5.0
 
     def __init__(self) -> None:
         """Join the group."""
@@ -63,6 +64,16 @@ class Orders:
                 self._settle()
                 settle_at = time.monotonic() + self.settle_seconds
         self._settle()
+        self._leave()
+
+    def _leave(self) -> None:
+        """Leave the group, also without a partition: librdkafka's ``close`` alone would not."""
+        self._consumer.unsubscribe()
+        deadline = time.monotonic() + self.leave_seconds
+        while self._consumer.memberid() and not self._consumer.assignment():
+            if time.monotonic() > deadline:
+                break
+            self._consumer.poll(0.05)  # a rebalance that runs comes first
         self._consumer.close()
 
     def _take(self, message: Message) -> None:
