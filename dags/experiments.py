@@ -43,7 +43,7 @@ def record_order(name: str) -> dict[str, Any]:
 @task(execution_timeout=timedelta(minutes=15), retries=1, retry_delay=timedelta(seconds=10))
 def write_result(folder: str) -> dict[str, Any]:
     """Compare the cells by their pairs; write result.json and result.md."""
-    from lagbench_airflow.experiment_runs import write_result as write
+    from lagbench.results.executions import write_result as write
 
     found = write(folder)
     for line in (*found["differences"], *found["shown"], *found["notes"]):

@@ -32,6 +32,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from lagbench.core.cluster.spark_connection import time_limit_seconds
 from lagbench.errors import LagbenchError
 from lagbench.printed_commands import runnable
+from lagbench.results.cell_run import CellRun
+from lagbench.results.phases import phase
 from lagbench_airflow.operators.apply_run_policy import ApplyRunPolicyOperator
 from lagbench_airflow.operators.approve_run import ApproveRunOperator
 from lagbench_airflow.operators.fence_run import FenceRunOperator
@@ -61,13 +63,7 @@ from lagbench_airflow.sensors.run_sensor import (
     TRAFFIC_FINISHED,
     RunSensor,
 )
-from lagbench_airflow.task_life import (
-    REFUSED,
-    CellRun,
-    ends_when_killed,
-    phase,
-    wrong_input_is_final,
-)
+from lagbench_airflow.task_life import REFUSED, ends_when_killed, wrong_input_is_final
 
 log = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
+from lagbench.catalog.conf import EXPERIMENT
 from lagbench.orchestrator.sealed_conf import SEALED
 from lagbench_airflow.hooks import target
 from lagbench_airflow.operators.approve_advice import can_be_answered
-from lagbench_airflow.params import EXPERIMENT
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

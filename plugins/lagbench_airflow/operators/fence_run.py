@@ -23,8 +23,8 @@ from lagbench.core.scenario.consumer_kinds import kind_of
 from lagbench.core.telemetry.records_of_programs import ActionEnded
 from lagbench.embedded.kept_log import note_fence
 from lagbench.errors import NotReady
+from lagbench.results.cell_run import CellRun
 from lagbench_airflow.operators.start_companions import CellOperator, pods_of
-from lagbench_airflow.task_life import CellRun
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

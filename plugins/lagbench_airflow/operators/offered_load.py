@@ -29,12 +29,12 @@ from lagbench.core.telemetry.records_of_programs import (
     StreamFinished,
     StreamStarted,
 )
+from lagbench.core.workload_state import JobEnd, job_end
 from lagbench.errors import StillWaiting
+from lagbench.results.cell_run import CellRun
 from lagbench.results.seals import seal
 from lagbench_airflow.operators.fence_run import collect_pod_logs, wait_pods_gone
 from lagbench_airflow.operators.start_companions import CellOperator, pods_of
-from lagbench_airflow.task_life import CellRun
-from lagbench_airflow.triggers.conditions import JobEnd, job_end
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -151,7 +151,7 @@ class InjectSpikeOperator(CellOperator):
         record = first_record(self.bootstrap_servers(), names.telemetry_topic, StreamStarted)
         if record is not None:
             return record.stream_started_at
-        if job_end(kube, names.producer_job) == "failed":
+        if job_end(kube.get("Job", names.producer_job)) == "failed":
             pods = pods_of(kube, names.run_id, names.producer_job)
             words = last_words(kube, pods[0]) if pods else "its pod was deleted"
             raise AirflowFailException(f"the producer failed before its stream began: {words}")
@@ -193,7 +193,7 @@ class StopTailOperator(CellOperator):
             return {"tail": None}
         servers, job = self.bootstrap_servers(), cell.names.producer_job
         with self.opened(cell) as place:
-            end = job_end(place.kube, job)
+            end = job_end(place.kube.get("Job", job))
             if end is None:
                 self._await_planned_window(place.kube, cell, servers)
                 collect_pod_logs(place.kube, cell.folder)

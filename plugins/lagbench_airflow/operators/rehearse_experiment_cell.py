@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
@@ -94,12 +95,13 @@ class RehearsePolicyOfAdviceOperator(RehearseExperimentCellOperator):
 
     def execute(self, context: Context) -> None:
         """Trigger the run, if there is one to make."""
+        from lagbench.adapters.runs.experiment_folder import ExperimentFolder
         from lagbench.orchestrator.sealed_conf import seal
-        from lagbench_airflow.experiment_runs import is_kept
+        from lagbench.results.executions import is_kept
 
         if not self.run_key:
             raise AirflowSkipException("the proof has fewer runs")
-        if is_kept(self.experiment_folder, self.run_key):
+        if is_kept(ExperimentFolder(Path(self.experiment_folder)), self.run_key):
             self.log.info("%s is kept already", self.run_key)
             return
         conf = json.loads(str(self.conf))

@@ -33,8 +33,8 @@ from lagbench.core.scenario.stream_start import start_delay
 from lagbench.embedded import bench
 from lagbench.embedded.broker import ProxiedListener
 from lagbench.errors import NotReady
+from lagbench.results.cell_run import CellRun
 from lagbench_airflow.operators.start_companions import CellOperator, Place
-from lagbench_airflow.task_life import CellRun
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -36,7 +36,9 @@ from lagbench.core.workload_state import (
 from lagbench.errors import NotReady, WrongInput
 from lagbench.orchestrator.airflow_supervisor import is_airflow
 from lagbench.programs.live.run_follower import LONGEST_SECONDS
-from lagbench_airflow.task_life import CellRun, ends_when_killed, phase, wrong_input_is_final
+from lagbench.results.cell_run import CellRun
+from lagbench.results.phases import phase
+from lagbench_airflow.task_life import ends_when_killed, wrong_input_is_final
 from localkube.processes import start_detached
 
 if TYPE_CHECKING:

@@ -15,9 +15,11 @@ from lagbench.core.scenario.consumer_kinds import kind_of
 from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.stream_tail import resting_lag_records, resting_replicas
 from lagbench.errors import StillWaiting
+from lagbench.results.cell_run import CellRun
+from lagbench.results.phases import PhaseState, record_phase
 from lagbench_airflow.hooks import kafka
 from lagbench_airflow.sensors.condition_sensor import ConditionSensor
-from lagbench_airflow.task_life import CellRun, PhaseState, record_phase, wrong_input_is_final
+from lagbench_airflow.task_life import wrong_input_is_final
 from lagbench_airflow.triggers.condition import Condition, Reason
 from lagbench_airflow.triggers.conditions import (
     ActionsPlayed,

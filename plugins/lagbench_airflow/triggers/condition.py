@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from lagbench.core.workload_state import JobEnd, job_end
 from lagbench.errors import NotReady, PodsEnded, WrongInput
 from lagbench_airflow.hooks import kafka, kube
 
@@ -64,6 +65,10 @@ class KeptClients:
         """Return the client of a cluster."""
         found: Kube = self._client("kube", conn_id, lambda: kube.open_kube(conn_id))
         return found
+
+    def job_end(self, conn_id: str, job: str) -> JobEnd | None:
+        """Return how a Job of a cluster has ended; None: it runs."""
+        return job_end(self.kube(conn_id).get("Job", job))
 
     def kafka_admin(self, conn_id: str) -> KafkaAdmin:
         """Return the administrator of a Kafka."""

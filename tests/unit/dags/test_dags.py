@@ -26,7 +26,8 @@ from lagbench.core.compare.experiment import draw_schedule
 from lagbench.core.scenario.actions import LONGEST_SESSION_SECONDS
 from lagbench.orchestrator.sealed_conf import read_sealed
 from lagbench.project import PROJECT_ROOT
-from lagbench_airflow import bench_life, experiment_runs
+from lagbench.results import executions
+from lagbench_airflow import bench_life
 from lagbench_airflow.abandoned_runs import own_dags
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
 from lagbench_airflow.operators.rebalance_count_check import RebalanceCountCheckOperator
@@ -265,7 +266,7 @@ def test_a_run_of_a_proof_is_handed_on_sealed(
 ) -> None:
     """Its policy is a file that the conf of no user may name; kept runs are not made again."""
     monkeypatch.setenv("LAGBENCH_STATE_DIR", str(tmp_path))
-    monkeypatch.setattr(experiment_runs, "is_kept", lambda _, key: key == "pair_2_pick")
+    monkeypatch.setattr(executions, "is_kept", lambda _, key: key == "pair_2_pick")
     task: Any = copy.copy(bag.dags["advise"].get_task(f"prove_{number + 1}"))
     triggered: list[dict[str, Any]] = []
     monkeypatch.setattr(

@@ -13,9 +13,9 @@ from tests.fakes.experiments import BASE, write_run
 
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder
 from lagbench.errors import NotReady, WrongInput
-from lagbench.results.executions import read_execution, read_progress
+from lagbench.results.executions import read_execution, read_progress, write_result
 from lagbench_airflow import experiment_runs
-from lagbench_airflow.experiment_runs import record_order, write_result
+from lagbench_airflow.experiment_runs import record_order
 from lagbench_airflow.operators.rehearse_experiment_cell import RehearseExperimentCellOperator
 
 from airflow.sdk.exceptions import AirflowException  # isort: skip

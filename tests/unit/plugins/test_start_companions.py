@@ -32,6 +32,7 @@ from lagbench.core.scenario.run_names import RUN_ID_LABEL, SWAP_ANNOTATION, RunN
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.errors import NotReady
 from lagbench.programs.live.run_follower import parse_settings
+from lagbench.results.cell_run import CellRun
 from lagbench_airflow.operators import start_companions as follow_run
 from lagbench_airflow.operators.apply_run_policy import ApplyRunPolicyOperator
 from lagbench_airflow.operators.fence_run import FenceRunOperator
@@ -44,7 +45,6 @@ from lagbench_airflow.operators.start_companions import (
     outermost_airflow,
 )
 from lagbench_airflow.sensors.run_sensor import ACTIONS_PLAYED, REPLICAS_SETTLED, RunSensor, Wait
-from lagbench_airflow.task_life import CellRun
 
 KILL = {"kind": "kill_pod", "at_seconds": 5}
 SWAP = {"kind": "swap_policy", "at_seconds": 6, "policy": "other"}
