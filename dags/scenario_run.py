@@ -174,7 +174,6 @@ def require_verdict(run_folder: str) -> None:
     """
     from lagbench.embedded.kept_log import how_to_account
     from lagbench.orchestrator.opened_clusters import clean_up_failures
-    from lagbench.printed_commands import runnable
     from lagbench.project import state_dir
 
     if not run_folder:

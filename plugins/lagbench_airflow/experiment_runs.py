@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder
-from lagbench.catalog.conf import CELL, EXPERIMENT
 from lagbench.catalog.experiments import check_experiment, load_experiment
 from lagbench.core.compare.experiment import RunRecord
 from lagbench.results.executions import (
     confs_of,
-    read_execution,
     read_progress,
     record_run,
     start_execution,
@@ -35,12 +33,7 @@ def record_order(name: str) -> dict[str, Any]:
         started_by="dag",
         now=time.time_ns(),
     )
-    confs, runs = confs_of(folder), read_execution(folder).schedule.runs
-    of_catalog = {run.key: {EXPERIMENT: name, CELL: run.cell} for run in runs}
-    return {
-        "folder": str(folder.path),
-        "confs": {key: confs[key] | of_catalog[key] for key in confs},
-    }
+    return {"folder": str(folder.path), "confs": confs_of(folder)}
 
 
 def keep_run(experiment_folder: str, key: str, dag_run: str) -> RunRecord:

@@ -34,6 +34,12 @@ def wrong_input_is_final() -> Iterator[None]:
         raise AirflowFailException(text) from error
 
 
+def require(task_id: str, field: str, value: object, allowed: str, *, holds: bool) -> None:
+    """Reject an argument of a task when the Dag is read, unless it ``holds``."""
+    if not holds:
+        raise WrongInput(where=f"task {task_id}", field=field, value=value, allowed=allowed)
+
+
 class TaskKilled(BaseException):
     """Airflow ends the task.
 

@@ -1,4 +1,4 @@
-"""What a run is made of: its folder, names, scenario and policies, for who runs it."""
+"""Read what a run is made of: folder, names, scenario and policies; for the tasks that make it."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def read_scenario(folder: RunFolder) -> Scenario:
 def read_yaml(folder: RunFolder, file: Path) -> dict[str, Any]:
     """Return the content of one of the folder's YAML files.
 
-    :raises WrongInput: it is no mapping.
+    :raises WrongInput: it is not a mapping.
     """
     try:
         content = yaml.safe_load(folder.read_text(file))

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from lagbench.adapters.runs.experiment_folder import KEPT_MARK, ExperimentFolder, executions
 from lagbench.adapters.runs.run_folder import RunFolder, runs_root
 from lagbench.catalog.catalog_files import from_any_folder
+from lagbench.catalog.conf import CELL, EXPERIMENT
 from lagbench.core.cluster.cluster_settings import EMBEDDED
 from lagbench.core.compare.cell_identity import content_digest
 from lagbench.core.compare.comparable import ComparedRun
@@ -155,14 +156,18 @@ def read_progress(folder: ExperimentFolder) -> Progress:
 
 def confs_of(folder: ExperimentFolder) -> dict[str, dict[str, Any]]:
     """Return the conf of scenario_run for each planned run of an execution, by its key."""
-    experiment = read_experiment(folder)
-    confs: dict[str, dict[str, Any]] = {}
-    for run in read_execution(folder).schedule.runs:
-        policy, scenario = run.policy(experiment), from_any_folder(experiment.scenario)
-        named = {} if policy is None else {"policy": from_any_folder(policy)}
-        settings = {"overrides": run.overrides(experiment), "keep_bench": False}
-        confs[run.key] = {"scenario": scenario, **settings, **named}
-    return confs
+    found = read_experiment(folder)
+    return {
+        run.key: {
+            "scenario": from_any_folder(found.scenario),
+            "overrides": run.overrides(found),
+            "keep_bench": False,
+            EXPERIMENT: found.name,
+            CELL: run.cell,
+            **({"policy": from_any_folder(policy)} if (policy := run.policy(found)) else {}),
+        }
+        for run in read_execution(folder).schedule.runs
+    }
 
 
 def is_kept(folder: ExperimentFolder, key: str) -> bool:

@@ -26,7 +26,6 @@ from lagbench.core.cluster.manifests import (
     recorder_for_run,
 )
 from lagbench.core.cluster.run_jobs import actions_job_for_run, swapped_policy_for_run
-from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.core.workload_state import (
     imposed_cpu_limits,
     is_ready,
@@ -38,6 +37,7 @@ from lagbench.orchestrator.airflow_supervisor import is_airflow
 from lagbench.programs.live.run_follower import LONGEST_SECONDS
 from lagbench.results.cell_run import CellRun
 from lagbench.results.phases import phase
+from lagbench.results.stopped_run import pods_of
 from lagbench_airflow.task_life import ends_when_killed, wrong_input_is_final
 from localkube.processes import start_detached
 
@@ -46,13 +46,6 @@ if TYPE_CHECKING:
 
     from lagbench.adapters.kube.kube import Manifest
     from lagbench_airflow.hooks.kube import EmbeddedAccess
-
-
-def pods_of(kube: Kube, run_id: str, owner: str = "") -> list[Manifest]:
-    """Return the pods of a run, or those of its workload ``owner``."""
-    pods = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={run_id}")
-    begin = owner and f"{owner}-"
-    return [pod for pod in pods if str(pod["metadata"]["name"]).startswith(begin)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,18 +125,10 @@ class CellOperator(BaseOperator):
     is_of_run: ClassVar[bool] = False
     """The task acts once, for all consumer groups of the run; otherwise once for each."""
 
-    def __init__(
-        self,
-        *,
-        run_folder: str,
-        kafka_conn_id: str = "kafka_default",
-        kubernetes_conn_id: str = "kubernetes_default",
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, run_folder: str, **kwargs: Any) -> None:
         """Keep the arguments; nothing is read before the task runs."""
         super().__init__(**{"doc_md": inspect.getdoc(type(self)), **kwargs})
-        self.run_folder, self.kafka_conn_id = run_folder, kafka_conn_id
-        self.kubernetes_conn_id = kubernetes_conn_id
+        self.run_folder = run_folder
 
     @abstractmethod
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:
@@ -165,19 +150,18 @@ class CellOperator(BaseOperator):
         """Open the cluster for a run or one of its groups; pods may reach Kafka elsewhere."""
         from lagbench_airflow.hooks import kube as hook
 
-        cluster = hook.settings_of_cluster(self.kubernetes_conn_id)
+        cluster = hook.settings_of_cluster()
         servers = cluster.bootstrap_servers or self.bootstrap_servers()
         target = RunTarget(cell.names, servers, cluster, cell.scenario.consumer.workload)
-        embedded = hook.embedded_access(self.kubernetes_conn_id)
-        patience = hook.PATIENCE_SECONDS
-        with closing(hook.open_kube(self.kubernetes_conn_id, patience_seconds=patience)) as kube:
+        embedded = hook.embedded_access()
+        with closing(hook.open_kube(patience_seconds=hook.PATIENCE_SECONDS)) as kube:
             yield Place(kube, target, embedded)
 
     def bootstrap_servers(self) -> str:
         """Return the servers of the connection, as Airflow's tasks reach them."""
         from lagbench_airflow.hooks.kafka import KafkaHook
 
-        return KafkaHook(self.kafka_conn_id).bootstrap_servers
+        return KafkaHook().bootstrap_servers
 
 
 class FollowRunOperator(CellOperator):
@@ -290,7 +274,7 @@ class StartActionsOperator(CellOperator):
                 for pod in pods_of(kube, cell.names.run_id, job):
                     if (pod.get("status") or {}).get("phase") == "Failed":
                         told = "the player of the actions ended before the stream"
-                        raise NotReady(f"{told}: {last_words(kube, pod)}")
+                        raise NotReady(f"{told}{last_words(kube, pod)}")
                     if is_ready(pod):
                         return True
                 return False

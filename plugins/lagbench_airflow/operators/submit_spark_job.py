@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-JOB = "pipeline"
+JOB, CONNECTION = "pipeline", "spark_default"
 DRIVER_POD = "spark.kubernetes.driver.pod.name"
 _GOING_ON = ("Pending", "Running")
 WRITTEN_TABLES = ("telemetry", "events", "processed", "bad_messages", "timeline")
@@ -63,20 +63,12 @@ class SubmitSparkJobOperator(CellOperator):
     It does not inherit the provider's operator, whose import takes 3 s here (it imports both
     Kubernetes clients): every task of a Dag parses the file in its own process and would pay that.
 
-    :param spark_conn_id: connection to Spark; ``local[2]`` in the embedded bench.
-    :param driver_memory: heap of the driver, which in local mode is all of Spark.
     """
 
     is_measured = False
-
-    def __init__(
-        self, *, spark_conn_id: str = "spark_default", driver_memory: str = "2g", **kwargs: Any
-    ) -> None:
-        """Keep the arguments."""
-        super().__init__(**kwargs)
-        self.spark_conn_id = spark_conn_id
-        self.driver_memory = driver_memory
-        self._job: PipelineJob | None = None
+    driver_memory = "2g"
+    """Heap of the driver, which in local mode is all of Spark."""
+    _job: PipelineJob | None = None
 
     def pre_execute(self, context: Context) -> None:
         """Set the task's time limit to that of the run's size; Airflow reads it after this.
@@ -101,7 +93,7 @@ class SubmitSparkJobOperator(CellOperator):
         if not is_dag_process():  # a task that ends with its process could not keep it
             return
         cell = CellRun.open(context["ti"].xcom_pull(task_ids="plan_cell")["run_id"])
-        target = SparkTarget.read(self.spark_conn_id)
+        target = SparkTarget.read(CONNECTION)
         if target.place is SparkPlace.LOCAL and staging_of(target, cell.folder) is None:
             self._job_of(cell, target).begin()
 
@@ -114,7 +106,7 @@ class SubmitSparkJobOperator(CellOperator):
         from lagbench.results.seals import seal_evidence
         from lagbench_airflow.hooks.spark import SparkTarget
 
-        folder, target = cell.folder, SparkTarget.read(self.spark_conn_id)
+        folder, target = cell.folder, SparkTarget.read(CONNECTION)
         staging = staging_of(target, folder)
         if staging is not None:
             staging.put(folder)
@@ -151,7 +143,6 @@ class SubmitSparkJobOperator(CellOperator):
         return PipelineJob(
             cell=cell,
             target=target,
-            spark_conn_id=self.spark_conn_id,
             bootstrap_servers=target.settings.bootstrap_servers or self.bootstrap_servers(),
             driver_memory=self.driver_memory,
         )
@@ -193,7 +184,6 @@ class PipelineJob:
 
     cell: CellRun
     target: SparkTarget
-    spark_conn_id: str
     bootstrap_servers: str
     driver_memory: str
     try_number: int = 1
@@ -242,7 +232,7 @@ class PipelineJob:
                     return
                 submission.conf[DRIVER_POD] = self._driver_pod(self.try_number)
             self.hook = SparkSubmitHook(
-                conn_id=self.spark_conn_id,
+                conn_id=CONNECTION,
                 application_args=self._arguments(is_held=is_held),
                 jars=",".join(submission.jars) or None,
                 py_files=",".join(submission.py_files) or None,

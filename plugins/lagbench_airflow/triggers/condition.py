@@ -61,10 +61,10 @@ class KeptClients:
         """Open nothing yet."""
         self._kept: dict[tuple[str, str], Any] = {}
 
-    def kube(self, conn_id: str) -> Kube:
-        """Return the client of a cluster."""
+    def kube(self, conn_id: str, namespace: str | None = None) -> Kube:
+        """Return the client of a cluster; without a namespace in that of the connection."""
         found: Kube = self._client("kube", conn_id, lambda: kube.open_kube(conn_id))
-        return found
+        return found if namespace is None else found.elsewhere(namespace)
 
     def job_end(self, conn_id: str, job: str) -> JobEnd | None:
         """Return how a Job of a cluster has ended; None: it runs."""

@@ -42,7 +42,7 @@ class Lag(Condition):
     per_partition: bool = False
     job: str = ""
     traffic_ends_at: float | None = None
-    kubernetes_conn_id: str = ""
+    kubernetes_conn_id: str = "kubernetes_default"
     late_until_at: float | None = None
 
     def __post_init__(self) -> None:
@@ -87,7 +87,7 @@ class TrafficFinished(Condition):
 
     job: str
     ends_at: float | None
-    kubernetes_conn_id: str
+    kubernetes_conn_id: str = "kubernetes_default"
 
     def goal(self) -> str:
         """Return the state in words."""
@@ -113,7 +113,7 @@ class ActionsPlayed(Condition):
     """The player's Job has ended; at once if there is none (empty)."""
 
     job: str
-    kubernetes_conn_id: str
+    kubernetes_conn_id: str = "kubernetes_default"
 
     def goal(self) -> str:
         """Return the state in words."""
@@ -138,7 +138,7 @@ class ReplicasSettled(Condition):
     """
 
     workload: str
-    kubernetes_conn_id: str
+    kubernetes_conn_id: str = "kubernetes_default"
     kind: str = "Deployment"
     namespace: str | None = None
     least: int = 0
@@ -156,9 +156,7 @@ class ReplicasSettled(Condition):
 
         A node short of memory leaves the evicted pods behind as failed.
         """
-        kube = clients.kube(self.kubernetes_conn_id)
-        if self.namespace is not None:
-            kube = kube.elsewhere(self.namespace)
+        kube = clients.kube(self.kubernetes_conn_id, self.namespace)
         workload = kube.get(self.kind, self.workload)
         if workload is None:
             return Reading(is_met=False, seen={self.kind: f"{self.workload} does not exist"})
@@ -259,7 +257,7 @@ class RunGroupStable(GroupStable):
     run_id: str
     workload: str
     kind: str
-    kubernetes_conn_id: str
+    kubernetes_conn_id: str = "kubernetes_default"
     refuses_strangers: bool = True
     has_members: bool = True
     client_id: str | None = None
@@ -414,8 +412,7 @@ class ReplicasAtCeiling(Condition):
 
     def read(self, clients: KeptClients) -> Reading:
         """Read the HPA."""
-        kube = clients.kube(self.kubernetes_conn_id)
-        kube = kube if self.namespace is None else kube.elsewhere(self.namespace)
+        kube = clients.kube(self.kubernetes_conn_id, self.namespace)
         policy = policy_in_force(kube, self.scaled_object)
         if policy is None:
             return Reading(is_met=False, seen={"policy": f"{self.scaled_object} does not exist"})

@@ -271,7 +271,7 @@ def test_the_verdict_reads_the_measured_run_and_its_checks(
     folder: RunFolder = quick_spike_run().write(tmp_path)
     done = {}
     for kind, name in CHECKED_BY.items():
-        task = kind(task_id=name, run_folder=str(folder.path), kafka_conn_id="none")
+        task = kind(task_id=name, run_folder=str(folder.path))
         done[name] = {} if kind is left_out else task.execute({})
         if kind is RunRebalancesCheckOperator:  # which measures the run
             measures = measure_run(folder).model_dump(mode="json")
