@@ -153,10 +153,8 @@ def warnings_of(scenario: Scenario, plan: Plan, predicted: Prediction) -> list[s
     warnings = [*plan.warnings]
     if numbers := left_out(scenario):
         warnings.insert(0, f"the prediction leaves out actions {', '.join(map(str, numbers))}")
-    peak, limit = (
-        predicted.measures["peak_lag_records"].median,
-        scenario.abort and scenario.abort.lag_records,
-    )
+    peak, abort = predicted.measures["peak_lag_records"].median, scenario.abort
+    limit = None if abort is None else abort.lag_records
     if peak is not None and limit is not None and peak > limit:
         warnings.append(
             f"the predicted peak lag of {peak:,.0f} is above abort.lag_records {limit:,}: the "

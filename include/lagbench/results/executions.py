@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -12,6 +13,7 @@ from lagbench.adapters.runs.experiment_folder import KEPT_MARK, ExperimentFolder
 from lagbench.adapters.runs.run_folder import RunFolder, runs_root
 from lagbench.catalog.catalog_files import from_any_folder
 from lagbench.catalog.conf import CELL, EXPERIMENT
+from lagbench.catalog.experiments import check_experiment, load_experiment
 from lagbench.core.cluster.cluster_settings import EMBEDDED
 from lagbench.core.compare.cell_identity import content_digest
 from lagbench.core.compare.comparable import ComparedRun
@@ -152,6 +154,17 @@ def read_progress(folder: ExperimentFolder) -> Progress:
     except ValidationError as broken:
         raise NotReady(f"{folder.kept.name} of {folder.path.name} is broken: {broken}") from broken
     return Progress(read_execution(folder).schedule, records)
+
+
+def record_order(name: str, target_name: str) -> dict[str, Any]:
+    """Check the cells of an experiment, start an execution for a Dag; return its folder and confs.
+
+    :raises WrongInput: a cell cannot run.
+    """
+    experiment, target = load_experiment(name), target_label(target_name)
+    check_experiment(experiment)
+    folder = start_execution(experiment, target=target, started_by="dag", now=time.time_ns())
+    return {"folder": str(folder.path), "confs": confs_of(folder)}
 
 
 def confs_of(folder: ExperimentFolder) -> dict[str, dict[str, Any]]:

@@ -27,7 +27,7 @@ def stop_scaling(kube: Kube, cell: CellRun) -> None:
         player = cell.names.actions_job
         collect_pod_logs(kube, cell.folder, owner=player)
         if kube.delete("Job", player):
-            wait_pods_gone(kube, cell, player)
+            wait_pods_gone(kube, cell.names.run_id, player)
     # Then the policy: its scaling from here on would be in no measure.
     for group in cell.groups:
         with unless_full():
@@ -50,14 +50,14 @@ def stop_workloads(kube: Kube, cell: CellRun) -> None:
     for group in groups:
         kube.delete(group.scenario.consumer.workload, group.names.consumers)
     for group in groups:
-        wait_pods_gone(kube, cell, group.names.consumers)
+        wait_pods_gone(kube, cell.names.run_id, group.names.consumers)
     for group, kind in helpers:
         _remove_each(kube, group, kind.before)
-    wait_pods_gone(kube, cell, cell.names.producer_job)
+    wait_pods_gone(kube, cell.names.run_id, cell.names.producer_job)
     for group in groups:
         kube.delete("Deployment", group.names.recorder)
     for group in groups:
-        wait_pods_gone(kube, cell, group.names.recorder)
+        wait_pods_gone(kube, cell.names.run_id, group.names.recorder)
 
 
 @contextmanager
@@ -75,7 +75,7 @@ def _remove_each(kube: Kube, cell: CellRun, helpers: Iterable[str]) -> None:
     """Delete what a kind of consumer runs beside its pods, one after the other."""
     for helper in helpers:
         kube.delete("Deployment", helper)
-        wait_pods_gone(kube, cell, helper)
+        wait_pods_gone(kube, cell.names.run_id, helper)
 
 
 def collect_pod_logs(kube: Kube, folder: RunFolder, *, owner: str = "") -> None:
@@ -105,13 +105,13 @@ def keep_autoscaler_status(kube: Kube, group: CellRun) -> None:
         group.folder.write_json(group.folder.autoscaler, found)
 
 
-def wait_pods_gone(kube: Kube, cell: CellRun, owner: str) -> None:
+def wait_pods_gone(kube: Kube, run_id: str, owner: str) -> None:
     """Wait until no pod of the run and ``owner`` is left, as long as they may take."""
     left: list[str] = []
-    within_seconds = leaving_seconds(pods_of(kube, cell.names.run_id, owner))
+    within_seconds = leaving_seconds(pods_of(kube, run_id, owner))
 
     def are_gone(kube: Kube) -> bool:
-        left[:] = [pod["metadata"]["name"] for pod in pods_of(kube, cell.names.run_id, owner)]
+        left[:] = [pod["metadata"]["name"] for pod in pods_of(kube, run_id, owner)]
         return not left
 
     kube.wait_until(

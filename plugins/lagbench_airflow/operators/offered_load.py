@@ -197,7 +197,7 @@ class StopTailOperator(CellOperator):
                 collect_pod_logs(place.kube, cell.folder)
                 place.kube.delete("Job", job)
             if end in (None, "gone"):
-                wait_pods_gone(place.kube, cell, job)
+                wait_pods_gone(place.kube, cell.names.run_id, job)
         finished = first_record(servers, cell.names.telemetry_topic, StreamFinished)
         noted = self._noted(cell, tail, finished, end)
         cell.update_manifest(tail=noted)

@@ -62,13 +62,11 @@ class Wait:
 class RunSensor(ConditionSensor):
     """Waits for a state of one run as a sensor of any Dag does, and records its phase.
 
-    How long it waits is the scenario's, not ``timeout``. Leaves nothing behind; safe to retry.
+    How long it waits is the scenario's, not ``timeout``. It defers after a minute: a round trip
+    through the triggerer takes longer than many of these waits. Safe to retry.
 
     :param run_folder: folder that ``plan_cell`` created, or its run id (templated).
     :param until: the state.
-    :param deferrable: release the worker if the wait is long.
-    :param defer_after_seconds: until then the task waits itself; a round trip through the
-        triggerer takes longer than many of these waits.
     """
 
     template_fields: Sequence[str] = ("run_folder",)
@@ -78,18 +76,11 @@ class RunSensor(ConditionSensor):
         *,
         run_folder: str,
         until: Wait,
-        deferrable: bool = True,
-        defer_after_seconds: float = 60.0,
-        poke_interval: float = 0.5,
         **kwargs: Any,
     ) -> None:
         """Keep the arguments; nothing is read before the task runs."""
-        super().__init__(
-            deferrable=deferrable,
-            defer_after_seconds=defer_after_seconds,
-            poke_interval=poke_interval,
-            **{"doc_md": until.doc, **kwargs},
-        )
+        waits = {"deferrable": True, "defer_after_seconds": 60.0, "poke_interval": 0.5}
+        super().__init__(**{**waits, "doc_md": until.doc, **kwargs})
         self.run_folder, self.until = run_folder, until
 
     def conditions(self, cell: CellRun) -> dict[str, Condition]:

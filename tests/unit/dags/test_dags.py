@@ -62,6 +62,8 @@ CELL = [
     *("lag_drained", "group_settled", "fence_run", "account_for_messages"),
     *("rebalance_count_check", "reconcile_check", "verdict"),
 ]
+SPARK = "run_spark_consumer"
+"""Beside run_consumers: one of the two is skipped."""
 TEARDOWNS = ["remove_workloads", "bench_down", "require_verdict"]
 
 EXPERIMENTS = [f"experiment_{name}" for name in list_experiments()]
@@ -102,10 +104,13 @@ def test_the_cell_reads_as_a_story(bag: DagBag) -> None:
     dag: DAG = bag.dags["scenario_run"]
 
     for before, after in itertools.pairwise(CELL):
-        assert dag.get_task(after).upstream_task_ids == {before}
+        either = {SPARK} if before == "run_consumers" else set()
+        assert dag.get_task(after).upstream_task_ids == {before, *either}
+    assert dag.get_task(SPARK).upstream_task_ids == {"follow_run"}
+    assert dag.get_task("start_recorder").trigger_rule == "none_failed_min_one_success"
     assert dag.get_task("verdict").downstream_task_ids == {"slo_gate", "remove_workloads"}
     assert dag.get_task("slo_gate").downstream_task_ids == set()
-    assert set(dag.task_ids) == {*CELL, "slo_gate", *TEARDOWNS}
+    assert set(dag.task_ids) == {*CELL, SPARK, "slo_gate", *TEARDOWNS}
     assert dag.max_active_runs == 1
     groups = ["bench", "load", "wait", "account", "judge", "clean_up"]
     shown = [group.group_id for group in dag.task_group.topological_sort()]
@@ -138,7 +143,7 @@ def test_a_lease_outlasts_the_tasks(bag: DagBag) -> None:
     """
     dag = bag.dags["scenario_run"]
     waits = {"group_stable", *WAITS, "lag_drained", "group_settled"}
-    tasks = [dag.get_task(name) for name in {*CELL[2:], "remove_workloads"} - waits]
+    tasks = [dag.get_task(name) for name in {*CELL[2:], SPARK, "remove_workloads"} - waits]
     limits = sum(task.execution_timeout.total_seconds() * (task.retries + 1) for task in tasks)
     of_groups = run_sensor.GROUP_FORMS_SECONDS + run_sensor.REPLACEMENT_SECONDS
     of_waits = of_groups + LONGEST_SESSION_SECONDS + run_sensor.FLUSH_ALLOWANCE_SECONDS
