@@ -176,8 +176,9 @@ class WorkedOff(Lag):
             kube.delete("Deployment", SPARK_DRIVER)
             wait_pods_gone(kube, self.run_id, SPARK_DRIVER)
         is_embedded = hook.embedded_access(self.kubernetes_conn_id) is not None
-        kinds = WORKLOADS if is_embedded else (*WORKLOADS, "PodDisruptionBudget")
-        log.info("ended %s", remove_workloads(kube, f"{RUN_ID_LABEL}={self.run_id}", kinds))
+        beside = "Secret" if is_embedded else "PodDisruptionBudget"  # a cluster collects the Secret
+        of_task, kinds = f"{RUN_ID_LABEL}={self.run_id}", (*WORKLOADS, beside)
+        log.info("ended %s", remove_workloads(kube, of_task, kinds))
         clients.kafka_admin(self.kafka_conn_id).delete_topics(names.topics[1:])
         shutil.rmtree(_checkpoint(names), ignore_errors=True)  # of the embedded bench
 
