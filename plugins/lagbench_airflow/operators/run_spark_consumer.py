@@ -277,7 +277,7 @@ class RunSparkConsumerOperator(ConditionSensor):
             for part in PARTS:
                 if _owner(place.kube, part) not in (None, names.run_id):
                     there = f"Deployment/{part} in namespace {place.kube.namespace}"
-                    raise NotReady(f"{there} is of a run, or of somebody else: end it first")
+                    raise NotReady(f"{there} belongs to a run or another task: end it first")
             factor = place.target.cluster.replication_factor or BROKER_DEFAULT
             topics = [TopicSpec(name, 1, replication_factor=factor) for name in names.topics[1:]]
             admin.create_topics(topics)

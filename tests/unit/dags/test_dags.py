@@ -332,6 +332,15 @@ def test_the_example_restores_what_three_swaps_replaced() -> None:
     assert restore.upstream_task_ids == {"apply_1", "compare"}
 
 
+def test_the_example_on_spark_ends_what_it_starts() -> None:
+    """The teardown ends the consumer of the task, whose crash would leave it."""
+    dag = DagBag(str(PROJECT_ROOT / "docs" / "examples")).dags["work_off_with_spark"]
+    end: Any = dag.get_task("end")
+
+    assert (end.is_teardown, end.ends, end.upstream_task_ids) == (True, "consume", {"consume"})
+    assert dag.get_task("consume").deferrable
+
+
 def test_the_examples_wait_for_an_event() -> None:
     """A spike that begins, and a verdict."""
     dags = DagBag(str(PROJECT_ROOT / "docs" / "examples")).dags

@@ -47,7 +47,7 @@ class RunTarget:
     workload: Workload = "Deployment"
     """The kind of the consumers' workload, which the policy scales and the recorder observes."""
     topic: str | None = None
-    """What the consumers read; None: the run's."""
+    """The consumers read this; None: the run's own."""
     group: str | None = None
 
 
