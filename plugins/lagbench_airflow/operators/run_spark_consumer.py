@@ -38,6 +38,7 @@ from lagbench.core.scenario.run_names import (
     RUN_ID_LABEL,
     RunNames,
 )
+from lagbench.core.workload_state import is_ready
 from lagbench.errors import NotReady, PodsEnded
 from lagbench.results.cell_run import CellRun
 from lagbench.results.stopped_run import pods_of, wait_pods_gone
@@ -59,7 +60,6 @@ log = logging.getLogger(__name__)
 
 START_SECONDS = 300.0
 """Of each part: two JVMs of a worker took 7 s on a busy machine of two cores, the driver 40 s."""
-PARTS = (SPARK_DRIVER, CONSUMER_DEPLOYMENT, SPARK_MASTER)
 
 
 class RunCellsSparkConsumerOperator(CellOperator):
@@ -85,11 +85,12 @@ class RunCellsSparkConsumerOperator(CellOperator):
         return {"replicas": replicas, "args": arguments}
 
 
-def start_spark(place: Place, scenario: Scenario, replicas: int, *, checkpoint: Path) -> list[str]:
-    """Start master, workers and driver, each when the one before is Ready.
+def start_spark(
+    place: Place, scenario: Scenario, replicas: int, *, checkpoint: Path, awaits_driver: bool = True
+) -> list[str]:
+    """Start master, workers and driver, each when the one before is Ready; a retry does so again.
 
-    Return the driver's arguments. The driver is Ready after its first batch, on warm executors. A
-    retry applies the same again.
+    Return the driver's arguments. It is Ready after its first batch, which has all that waits.
     """
     kube = place.kube
     place.apply_companions(SPARK_MASTER, only_on_cluster=False)  # its Service
@@ -112,7 +113,10 @@ def start_spark(place: Place, scenario: Scenario, replicas: int, *, checkpoint: 
             spark = replace(spark, master_url=_master_url(place))
         parts = spark_consumer_for_run(base, place.target, scenario, spark, replicas=replicas)
         made = parts[number]
-        place.start(made, within_seconds=START_SECONDS)
+        if number < 2 or awaits_driver:
+            place.start(made, within_seconds=START_SECONDS)
+        else:
+            kube.apply(made)
     found: list[str] = made["spec"]["template"]["spec"]["containers"][0]["args"]
     return found
 
@@ -143,10 +147,6 @@ def _owner(kube: Kube, part: str) -> str | None:
     return None if found is None else (found["metadata"].get("labels") or {}).get(RUN_ID_LABEL, "")
 
 
-def _checkpoint(names: RunNames) -> Path:
-    return project.state_dir() / "spark-checkpoints" / names.run_id
-
-
 @dataclass(kw_only=True)
 class WorkedOff(Lag):
     """The consumer on Spark has worked off its topic; ``shown`` of its lines are in the log."""
@@ -160,11 +160,14 @@ class WorkedOff(Lag):
         kube = clients.kube(self.kubernetes_conn_id)
         if _owner(kube, SPARK_DRIVER) != self.run_id:
             raise PodsEnded(f"Deployment/{SPARK_DRIVER} was deleted, and not by its task")
-        require_lasting(kube, pods_of(kube, self.run_id, SPARK_DRIVER), SPARK_DRIVER)
+        pods = pods_of(kube, self.run_id, SPARK_DRIVER)
+        require_lasting(kube, pods, SPARK_DRIVER)
         lines = driver_lines(kube, RunNames(self.run_id))
         new = lines[self.shown if self.shown <= len(lines) else 0 :]  # a new container begins at 0
         self.shown = len(lines)
-        return replace(super().read(clients), lines=tuple(new))
+        found = super().read(clients)  # before the first batch of commits that others have made
+        is_met = found.is_met and any(map(is_ready, pods))
+        return replace(found, is_met=is_met, lines=tuple(new))
 
     def end(self, clients: KeptClients) -> None:
         """End the driver, which then publishes its last offsets, then the rest and their topics.
@@ -176,11 +179,11 @@ class WorkedOff(Lag):
             kube.delete("Deployment", SPARK_DRIVER)
             wait_pods_gone(kube, self.run_id, SPARK_DRIVER)
         is_embedded = hook.embedded_access(self.kubernetes_conn_id) is not None
-        beside = "Secret" if is_embedded else "PodDisruptionBudget"  # a cluster collects the Secret
-        of_task, kinds = f"{RUN_ID_LABEL}={self.run_id}", (*WORKLOADS, beside)
-        log.info("ended %s", remove_workloads(kube, of_task, kinds))
+        # A cluster collects the Secret.
+        kinds = (*WORKLOADS, "Secret" if is_embedded else "PodDisruptionBudget")
+        log.info("ended %s", remove_workloads(kube, f"{RUN_ID_LABEL}={self.run_id}", kinds))
         clients.kafka_admin(self.kafka_conn_id).delete_topics(names.topics[1:])
-        shutil.rmtree(_checkpoint(names), ignore_errors=True)  # of the embedded bench
+        shutil.rmtree(project.state_dir() / self.run_id, ignore_errors=True)  # its checkpoint
 
 
 class RunSparkConsumerOperator(ConditionSensor):
@@ -188,11 +191,9 @@ class RunSparkConsumerOperator(ConditionSensor):
 
     It starts master, workers and driver, and ends them when the lag of the group has been at most
     ``threshold_records`` for ``hold``; also on failure, and when the task is killed or cleared,
-    deferred or not. ``ends`` in a teardown ends what a crash of worker or triggerer leaves. The log
-    has the driver's lines. A retry begins at the first message again.
-
-    The messages are those of lagbench's producer. Deployments and Service have the names of a
-    run's: one at a time in a namespace, and not beside scenario_run, which would remove them.
+    deferred or not. ``ends`` in a teardown ends what a crash leaves. The log has the driver's
+    lines. A retry begins at the first message again. The messages are those of lagbench's producer.
+    The parts have the names of a run's: one consumer in a namespace, and not beside scenario_run.
 
     :param scenario: a file, or a name of the catalog with ``consumer.kind: spark``: the settings
         (templated, as topic, group, ends and connections).
@@ -247,9 +248,8 @@ class RunSparkConsumerOperator(ConditionSensor):
             self.check_connections()
             if self.ends is not None:
                 return self._end()
-            scenario = load_scenario(self.scenario)
+            scenario, allowed = load_scenario(self.scenario), "one with consumer.kind spark"
             is_spark = scenario.consumer.kind == "spark"
-            allowed = "a scenario with consumer.kind spark"
             require(self.task_id, "scenario", self.scenario, allowed, holds=is_spark)
             try:
                 self._start(scenario)
@@ -269,19 +269,20 @@ class RunSparkConsumerOperator(ConditionSensor):
 
     def _start(self, scenario: Scenario) -> None:
         names = RunNames(self._run_id)
-        conn_ids, read = (self.kafka_conn_id, self.kubernetes_conn_id), (self.topic, self.group)
+        conn_ids = (self.kafka_conn_id, self.kubernetes_conn_id)
         with (
-            opened_place(names, *conn_ids, topic=read[0], group=read[1]) as place,
+            opened_place(names, *conn_ids, topic=self.topic, group=self.group) as place,
             kafka.KafkaHook(self.kafka_conn_id).get_conn() as admin,
         ):
-            for part in PARTS:
+            for part in (SPARK_DRIVER, CONSUMER_DEPLOYMENT, SPARK_MASTER):
                 if _owner(place.kube, part) not in (None, names.run_id):
                     there = f"Deployment/{part} in namespace {place.kube.namespace}"
                     raise NotReady(f"{there} belongs to a run or another task: end it first")
             factor = place.target.cluster.replication_factor or BROKER_DEFAULT
             topics = [TopicSpec(name, 1, replication_factor=factor) for name in names.topics[1:]]
             admin.create_topics(topics)
-            start_spark(place, scenario, self.replicas, checkpoint=_checkpoint(names))
+            folder = project.state_dir() / names.run_id
+            start_spark(place, scenario, self.replicas, checkpoint=folder, awaits_driver=False)
 
     def _end(self) -> None:
         with closing(KeptClients()) as clients:
