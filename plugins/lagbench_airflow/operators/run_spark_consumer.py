@@ -191,8 +191,8 @@ class RunSparkConsumerOperator(ConditionSensor):
 
     It starts master, workers and driver, and ends them when the lag of the group has been at most
     ``threshold_records`` for ``hold``; also on failure, and when the task is killed or cleared,
-    deferred or not. ``ends`` in a teardown ends what a crash leaves. The log has the driver's
-    lines. A retry begins at the first message again. The messages are those of lagbench's producer.
+    deferred or not. ``ends`` in a teardown without setups ends what a crash leaves. The log has the
+    driver's lines. A retry begins at the first message again. Messages: of lagbench's producer.
     The parts have the names of a run's: one consumer in a namespace, and not beside scenario_run.
 
     :param scenario: a file, or a name of the catalog with ``consumer.kind: spark``: the settings

@@ -333,12 +333,13 @@ def test_the_example_restores_what_three_swaps_replaced() -> None:
 
 
 def test_the_example_on_spark_ends_what_it_starts() -> None:
-    """The teardown ends the consumer of the task, whose crash would leave it."""
+    """The teardown runs after a crash, too: that of a setup would not when the setup has failed."""
     dag = DagBag(str(PROJECT_ROOT / "docs" / "examples")).dags["work_off_with_spark"]
     end: Any = dag.get_task("end")
 
     assert (end.is_teardown, end.ends, end.upstream_task_ids) == (True, "consume", {"consume"})
-    assert dag.get_task("consume").deferrable
+    consume: Any = dag.get_task("consume")
+    assert (consume.deferrable, consume.is_setup) == (True, False)
 
 
 def test_the_examples_wait_for_an_event() -> None:
