@@ -19,7 +19,7 @@ from typing import Any
 from airflow.sdk import chain, dag, get_current_context, task
 from airflow.sdk.exceptions import AirflowSkipException
 
-from lagbench_airflow.operators.approve_advice import ApproveAdviceOperator, can_be_answered
+from lagbench_airflow.operators.approve import ApproveAdviceOperator, can_be_answered
 from lagbench_airflow.operators.rehearse_experiment_cell import (
     RECORD_PROOF,
     RehearsePolicyOfAdviceOperator,

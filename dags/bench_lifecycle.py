@@ -48,7 +48,7 @@ def bench_down() -> list[str]:
 @task(execution_timeout=timedelta(minutes=30))
 def tidy_run_folders() -> list[str]:
     """Delete old run folders."""
-    from lagbench_airflow.nights import tidy_run_folders as tidy
+    from lagbench.results.gate import tidy_run_folders as tidy
 
     params = get_current_context()["params"]
     return tidy(

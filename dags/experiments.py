@@ -34,16 +34,17 @@ DAYS_PER_EXPECTED_HOUR = 1
 @task(task_id=RECORD_ORDER, execution_timeout=timedelta(minutes=5))
 def record_order(name: str) -> dict[str, Any]:
     """Check the cells; record the drawn order."""
-    from lagbench_airflow.experiment_runs import record_order as record
+    from lagbench.results.executions import record_order as record
+    from lagbench_airflow.hooks.target import target_name
 
     with wrong_input_is_final():
-        return record(name)
+        return record(name, target_name())
 
 
 @task(execution_timeout=timedelta(minutes=15), retries=1, retry_delay=timedelta(seconds=10))
 def write_result(folder: str) -> dict[str, Any]:
     """Compare the cells by their pairs; write result.json and result.md."""
-    from lagbench_airflow.experiment_runs import write_result as write
+    from lagbench.results.executions import write_result as write
 
     found = write(folder)
     for line in (*found["differences"], *found["shown"], *found["notes"]):

@@ -32,11 +32,14 @@ from airflow.sdk.exceptions import AirflowFailException
 from lagbench.core.cluster.spark_connection import time_limit_seconds
 from lagbench.errors import LagbenchError
 from lagbench.printed_commands import runnable
+from lagbench.results.cell_run import CellRun
+from lagbench.results.phases import phase
 from lagbench_airflow.operators.apply_run_policy import ApplyRunPolicyOperator
-from lagbench_airflow.operators.approve_run import ApproveRunOperator
+from lagbench_airflow.operators.approve import ApproveRunOperator
 from lagbench_airflow.operators.fence_run import FenceRunOperator
 from lagbench_airflow.operators.offered_load import InjectSpikeOperator, StopTailOperator
 from lagbench_airflow.operators.run_consumers import RunConsumersOperator
+from lagbench_airflow.operators.run_spark_consumer import RunCellsSparkConsumerOperator
 from lagbench_airflow.operators.start_companions import (
     FollowRunOperator,
     StartActionsOperator,
@@ -61,13 +64,7 @@ from lagbench_airflow.sensors.run_sensor import (
     TRAFFIC_FINISHED,
     RunSensor,
 )
-from lagbench_airflow.task_life import (
-    REFUSED,
-    CellRun,
-    ends_when_killed,
-    phase,
-    wrong_input_is_final,
-)
+from lagbench_airflow.task_life import REFUSED, ends_when_killed, wrong_input_is_final
 
 log = logging.getLogger(__name__)
 
@@ -178,7 +175,6 @@ def require_verdict(run_folder: str) -> None:
     """
     from lagbench.embedded.kept_log import how_to_account
     from lagbench.orchestrator.opened_clusters import clean_up_failures
-    from lagbench.printed_commands import runnable
     from lagbench.project import state_dir
 
     if not run_folder:
@@ -230,8 +226,14 @@ def scenario_run() -> None:
         chain(plan, approve, up, topics, FollowRunOperator(task_id="follow_run", **act))
     with group("load", group_display_name="Consumers, policy, spike") as load:
         chain(
-            RunConsumersOperator(task_id="run_consumers", **start),
-            StartRecorderOperator(task_id="start_recorder", **act),
+            # By the kind of the consumers one of the two is skipped.
+            [
+                RunConsumersOperator(task_id="run_consumers", **start),
+                RunCellsSparkConsumerOperator(task_id="run_spark_consumer", **start),
+            ],
+            StartRecorderOperator(
+                task_id="start_recorder", trigger_rule="none_failed_min_one_success", **act
+            ),
             ApplyRunPolicyOperator(task_id="apply_scaling_policy", **start),
             RunSensor(task_id="group_stable", until=GROUP_STABLE, **wait),
             StartActionsOperator(task_id="start_actions", **act),

@@ -13,6 +13,7 @@ from lagbench.adapters.process.simulation_pool import simulation_pool
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.catalog.catalog import Cell, checked_cell, parse_settings
 from lagbench.catalog.catalog_files import from_any_folder, resolved
+from lagbench.catalog.conf import conf_limits, refuse, refuse_unknown
 from lagbench.core.advice.changes import with_changes
 from lagbench.core.advice.model import Advice, AskedSlo
 from lagbench.core.advice.question import Question, check_question
@@ -23,11 +24,10 @@ from lagbench.core.simulation.prediction import AROUND_SECONDS
 from lagbench.errors import WrongInput
 from lagbench.report.advice_page import write_advice
 from lagbench.results.advice_files import AdviceFolder, headline
-from lagbench.results.executions import read_progress, start_execution, target_label
+from lagbench.results.executions import confs_of, start_execution, target_label
 from lagbench.results.proof import PROOF_PAIRS, Proof
-from lagbench_airflow.experiment_runs import conf_of
 from lagbench_airflow.hooks import target
-from lagbench_airflow.params import advice_params, conf_limits, refuse, refuse_unknown
+from lagbench_airflow.params import advice_params
 
 A_LIMIT = "NAME=LIMIT, one a line, e.g. time_lag_p99_seconds=30"
 
@@ -84,12 +84,12 @@ def record_proof(folder: str, params: Mapping[str, Any], *, most: int) -> dict[s
             now=time.time_ns(),
             at=proof.folder,
         )
-    runs = read_progress(proof.folder).schedule.runs
-    lacking = most - len(runs)
+    confs = confs_of(proof.folder)
+    lacking = most - len(confs)
     return {
         "folder": str(proof.folder.path),
-        "keys": [*(run.key for run in runs), *[""] * lacking],
-        "confs": [*(conf_of(proof.experiment, run) for run in runs), *[{}] * lacking],
+        "keys": [*confs, *[""] * lacking],
+        "confs": [*confs.values(), *[{}] * lacking],
     }
 
 

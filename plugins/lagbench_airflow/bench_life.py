@@ -25,13 +25,13 @@ from lagbench.core.policy.policy import require_kubernetes
 from lagbench.core.scenario.run_names import AUTOSCALER_DEPLOYMENT, AUTOSCALER_NAMESPACE, NAMESPACE
 from lagbench.embedded import bench
 from lagbench.errors import NotReady
+from lagbench.results.cell_run import CellRun
+from lagbench.results.stopped_run import collect_pod_logs, unless_full
 from lagbench_airflow.hooks import target
 from lagbench_airflow.hooks.kafka import KafkaHook
 from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, open_kube, settings_of_cluster
 from lagbench_airflow.hooks.spark import SparkTarget
 from lagbench_airflow.operators.apply_run_policy import started_versions
-from lagbench_airflow.operators.fence_run import collect_pod_logs, unless_full
-from lagbench_airflow.task_life import CellRun
 
 Say = Callable[[str], None]
 

@@ -28,14 +28,11 @@ MOST_CHARACTERS = 1000
 
 @hookimpl
 def on_dag_run_success(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001 - the hook's arguments
-    """Note the verdict."""
-    write_note(dag_run)
-
-
-@hookimpl
-def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:  # noqa: ARG001
     """Note the verdict, or that there is none."""
     write_note(dag_run)
+
+
+on_dag_run_failed = on_dag_run_success
 
 
 def write_note(dag_run: DagRun) -> None:

@@ -16,7 +16,7 @@ KAFKA = {
     },
 }
 NAME = "lagbench"
-OPERATORS = ("apply_scaling_policy", "rebalance_count_check")
+OPERATORS = ("apply_scaling_policy", "rebalance_count_check", "run_spark_consumer")
 SENSORS = ("consumer_group", "consumer_lag", "replicas")
 TRIGGERS = ("conditions", "events")
 

@@ -22,14 +22,9 @@ CELL_MARK = "__cell_"
 """Mark after the night's id, with a number, of each cell but the first."""
 
 
-def folder_of_dag_run(dag_run: str) -> RunFolder | None:
-    """Return the run folder of a Dag run of scenario_run, None if it has none."""
-    return folder_of_page(SCENARIO_DAG, dag_run)
-
-
 def require_folder_of(dag_run: str) -> RunFolder:
     """Return the run folder of a Dag run of scenario_run that has ended."""
-    folder = folder_of_dag_run(dag_run)
+    folder = folder_of_page(SCENARIO_DAG, dag_run)
     if folder is None:
         raise NotReady(
             f"no run folder names the Dag run {dag_run}: it ended before plan_cell, or ran on "

@@ -9,7 +9,7 @@ import yaml
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.scenario.scenario import Scenario
-from lagbench.results.read_run import read_scenario
+from lagbench.results.cell_run import read_scenario
 from tests.fakes.run_folder_builder import quick_spike_run
 
 

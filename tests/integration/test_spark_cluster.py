@@ -22,9 +22,9 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.policy.policy import Policy
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.embedded.broker import Broker
+from lagbench.results.cell_run import CellRun
 from lagbench.shared_with_spark.spark_job import SECRET_VARIABLE
 from lagbench_airflow.operators.submit_spark_job import SubmitSparkJobOperator
-from lagbench_airflow.task_life import CellRun
 
 STORE = os.environ.get("LAGBENCH_TEST_S3", "")  # http://HOST:PORT/BUCKET
 STORE_JARS = os.environ.get("LAGBENCH_TEST_S3_JARS", "")  # a folder with hadoop-aws

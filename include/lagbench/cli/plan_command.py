@@ -93,13 +93,11 @@ def plan(
             style="dim",
         )
     room = ("disk", f"at most {disk / 2**20:,.0f} MiB, free {free / 2**30:,.0f} GiB")
-    for (group, needs, _), of in zip(groups, titles, strict=True):
+    for (group, needs, (predicted, _)), of in zip(groups, titles, strict=True):
         rows = [*plan_rows.needs_rows(group.scenario, needs), *([room] if group is cell else [])]
         rows += plan_rows.cron_rows(group.policy, around.starts_at_seconds, needs.stream_seconds)
         console.facts(f"needs and limits{of}", rows)
-        if numbers := plan_rows.left_out(group.scenario):
-            console.warn(f"the prediction leaves out actions {', '.join(map(str, numbers))}")
-        for warning in needs.warnings:
+        for warning in plan_rows.warnings_of(group.scenario, needs, predicted):
             console.warn(warning)
     if lack:
         console.warn(f"on the embedded bench {lack}")
@@ -128,7 +126,7 @@ def _fitting_scale(cell: Cell, here: Processor) -> tuple[float | None, str]:
 
 def _document(cell: Cell, plan: Plan, prediction: tuple[Prediction, float]) -> dict[str, Any]:
     """Return a group's prediction and needs as data; null: there is none, or no limit."""
-    from lagbench.report.plan_rows import left_out
+    from lagbench.report.plan_rows import left_out, warnings_of
 
     predicted, seconds = prediction
     needed = ("capacity_per_second", "is_saturated", "pods_needed_at_base", "pods_needed_at_peak")
@@ -141,6 +139,7 @@ def _document(cell: Cell, plan: Plan, prediction: tuple[Prediction, float]) -> d
         "actions_left_out": left_out(cell.scenario),
         **{name: getattr(plan, name) for name in needed},
         **asdict(plan),
+        "warnings": warnings_of(cell.scenario, plan, predicted),
     }
 
 

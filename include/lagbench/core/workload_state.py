@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
+
+JobEnd = Literal["complete", "failed", "gone"]
 
 
 def selector_string(selector: Mapping[str, Any]) -> str:
@@ -52,18 +54,28 @@ _MOST_ENDS = 3
 
 def is_ready(found: Mapping[str, Any]) -> bool:
     """Return whether the object is Ready; one without a status, or an unknown one, is not."""
-    return _ready(found) is not None
+    return _held(found, "Ready") is not None
 
 
 def ready_since(found: Mapping[str, Any]) -> str | None:
     """Return since when the object is Ready, as the API server wrote it; None: it is not Ready."""
-    ready = _ready(found)
+    ready = _held(found, "Ready")
     return None if ready is None else str(ready.get("lastTransitionTime") or "") or None
 
 
-def _ready(found: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def job_end(job: Mapping[str, Any] | None) -> JobEnd | None:
+    """Return how a Job has ended, also one that is not there; None: it runs."""
+    if job is None:
+        return "gone"
+    if _held(job, "Complete") is not None:
+        return "complete"
+    return None if _held(job, "Failed") is None else "failed"
+
+
+def _held(found: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
+    """Return the condition of a kind if it is True."""
     conditions = (found.get("status") or {}).get("conditions") or ()
-    held = (c for c in conditions if c.get("type") == "Ready" and c.get("status") == "True")
+    held = (c for c in conditions if c.get("type") == kind and c.get("status") == "True")
     return next(held, None)
 
 

@@ -47,6 +47,32 @@ def is_airflow(words: Sequence[str]) -> bool:
     return any(PurePath(word.split(" ")[0]).name == "airflow" for word in words)
 
 
+def airflow_pid() -> int:
+    """Return the outermost process of Airflow above this task; this process if none is above it.
+
+    With ``airflow dags test`` that is the task's own process, else the scheduler, the worker of an
+    executor, or what starts a scheduler that has ended again (``lagbench ui``).
+    """
+
+    def words(process: psutil.Process) -> Sequence[str]:
+        try:
+            found: list[str] = process.cmdline()
+        except psutil.Error:  # it has ended, or is not ours to see
+            return ()
+        return found
+
+    own = psutil.Process(os.getpid())
+    line = [own, *own.parents()]
+    return line[outermost_airflow([words(process) for process in line])].pid
+
+
+def outermost_airflow(commands: Sequence[Sequence[str]]) -> int:
+    """Return the last place with a command of Airflow, 0 if there is none; the task is first."""
+    supervisor = "lagbench.orchestrator.airflow_supervisor"
+    of_airflow = [n for n, words in enumerate(commands) if supervisor in words or is_airflow(words)]
+    return max(of_airflow, default=0)
+
+
 def serve(log_path: Path) -> int:
     """Run the parts until SIGTERM arrives, or one ends too often; then stop all that they started.
 

@@ -45,10 +45,11 @@ from lagbench.report.series import RunSeries, data_block, read_series
 from lagbench.report.step_strip import step_strip
 from lagbench.report.time_lag_histogram import histogram, seconds_text
 from lagbench.report.words import explained
+from lagbench.results.cell_run import read_scenario
 from lagbench.results.gate import read_record
 from lagbench.results.history import read_earlier
 from lagbench.results.observed_run import POLICY_CHECK_FILE, REPLAY_FILE
-from lagbench.results.read_run import read_policy, read_scenario
+from lagbench.results.read_run import read_policy
 from lagbench.results.run_prediction import read_prediction
 
 UNKNOWN = "–"

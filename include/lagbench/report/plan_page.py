@@ -28,10 +28,10 @@ from lagbench.report.line_chart import line_chart
 from lagbench.report.plan_rows import (
     context_of,
     cron_rows,
-    left_out,
     needs_rows,
     predicted_run,
     prediction_rows,
+    warnings_of,
     workloads_under_test,
 )
 from lagbench.report.series import Series
@@ -100,16 +100,13 @@ def _group(group: Cell, plan: Plan) -> dict[str, Any]:
     predicted, seconds = predicted_run(group)
     needs = needs_rows(group.scenario, plan)
     needs += cron_rows(group.policy, SimulatedEnvironment().starts_at_seconds, plan.stream_seconds)
-    warnings = list(plan.warnings)
-    if numbers := left_out(group.scenario):
-        warnings.append(f"the prediction leaves out actions {', '.join(map(str, numbers))}")
     return {
         "title": f"{group.scenario.name} with {group.policy_name}",
         "prediction": prediction_rows(plan, predicted, seconds),
         "slos": predicted.slos,
         "phases": predicted.phases,
         "needs": needs,
-        "warnings": warnings,
+        "warnings": warnings_of(group.scenario, plan, predicted),
         "charts": _charts(plan, predicted),
     }
 

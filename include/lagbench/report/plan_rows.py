@@ -148,6 +148,21 @@ def left_out(scenario: Scenario) -> list[int]:
     return [number for number, one in enumerate(scenario.actions) if not is_simulated(one)]
 
 
+def warnings_of(scenario: Scenario, plan: Plan, predicted: Prediction) -> list[str]:
+    """Return what a person should know of a group before its run starts."""
+    warnings = [*plan.warnings]
+    if numbers := left_out(scenario):
+        warnings.insert(0, f"the prediction leaves out actions {', '.join(map(str, numbers))}")
+    peak, abort = predicted.measures["peak_lag_records"].median, scenario.abort
+    limit = None if abort is None else abort.lag_records
+    if peak is not None and limit is not None and peak > limit:
+        warnings.append(
+            f"the predicted peak lag of {peak:,.0f} is above abort.lag_records {limit:,}: the "
+            "stream would end early, and the run not pass"
+        )
+    return warnings
+
+
 def _action(number: int, action: Action) -> str:
     parts = [f"{number}: {action.kind} {actions.begin_text(action)}"]
     if isinstance(action, actions.LastingAction):

@@ -19,7 +19,7 @@ from lagbench.core.telemetry.records import TelemetryRecord
 from lagbench.core.telemetry.records_of_programs import HpaSync
 from lagbench.core.telemetry.records_of_recorder import HpaSample
 from lagbench.errors import LagbenchError, WrongInput
-from lagbench.results.read_run import read_scenario
+from lagbench.results.cell_run import read_scenario
 from lagbench.results.run_prediction import read_prediction
 
 _BUSY_CORES = 0.5

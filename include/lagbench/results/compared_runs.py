@@ -18,7 +18,7 @@ from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.model import MeasureModel
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import LagbenchError, WrongInput
-from lagbench.results.read_run import read_scenario
+from lagbench.results.cell_run import read_scenario
 
 NOISE_FLOORS_FILE = "noise_floors.json"
 """In the runs folder, beside the run folders."""

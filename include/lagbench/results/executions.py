@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from lagbench.adapters.runs.experiment_folder import KEPT_MARK, ExperimentFolder, executions
 from lagbench.adapters.runs.run_folder import RunFolder, runs_root
+from lagbench.catalog.catalog_files import from_any_folder
+from lagbench.catalog.conf import CELL, EXPERIMENT
+from lagbench.catalog.experiments import check_experiment, load_experiment
 from lagbench.core.cluster.cluster_settings import EMBEDDED
 from lagbench.core.compare.cell_identity import content_digest
 from lagbench.core.compare.comparable import ComparedRun
@@ -22,7 +26,7 @@ from lagbench.core.compare.experiment import (
     draw_schedule,
 )
 from lagbench.core.compare.experiment_figure import as_figure
-from lagbench.core.compare.experiment_page import as_markdown
+from lagbench.core.compare.experiment_page import as_markdown, shown_row, tested
 from lagbench.core.compare.experiment_result import (
     ExperimentResult,
     judge_experiment,
@@ -152,6 +156,38 @@ def read_progress(folder: ExperimentFolder) -> Progress:
     return Progress(read_execution(folder).schedule, records)
 
 
+def record_order(name: str, target_name: str) -> dict[str, Any]:
+    """Check the cells of an experiment, start an execution for a Dag; return its folder and confs.
+
+    :raises WrongInput: a cell cannot run.
+    """
+    experiment, target = load_experiment(name), target_label(target_name)
+    check_experiment(experiment)
+    folder = start_execution(experiment, target=target, started_by="dag", now=time.time_ns())
+    return {"folder": str(folder.path), "confs": confs_of(folder)}
+
+
+def confs_of(folder: ExperimentFolder) -> dict[str, dict[str, Any]]:
+    """Return the conf of scenario_run for each planned run of an execution, by its key."""
+    found = read_experiment(folder)
+    return {
+        run.key: {
+            "scenario": from_any_folder(found.scenario),
+            "overrides": run.overrides(found),
+            "keep_bench": False,
+            EXPERIMENT: found.name,
+            CELL: run.cell,
+            **({"policy": from_any_folder(policy)} if (policy := run.policy(found)) else {}),
+        }
+        for run in read_execution(folder).schedule.runs
+    }
+
+
+def is_kept(folder: ExperimentFolder, key: str) -> bool:
+    """Return whether nothing more is to be measured for a planned run."""
+    return key not in [run.key for run in read_progress(folder).missing]
+
+
 def record_run(
     folder: ExperimentFolder, planned: PlannedRun, run: RunFolder, *, now: int
 ) -> RunRecord:
@@ -206,6 +242,24 @@ def conclude(folder: ExperimentFolder, *, root: Path | None = None) -> Experimen
     page = as_markdown(result, None if figure is None else folder.figure.name)
     folder.files.write_text(folder.page, page)
     return result
+
+
+def write_result(experiment_folder: str) -> dict[str, Any]:
+    """Conclude the execution in a folder; return its page, differences and notes in words."""
+    folder = ExperimentFolder(Path(experiment_folder))
+    result = conclude(folder)
+    differences = [
+        f"{comparison.second} minus {comparison.first}: {found.heading}: {found.text}"
+        for comparison in result.comparisons
+        for found in tested(comparison.differences)
+    ]
+    return {
+        "result": str(folder.page),
+        "has_gap": result.has_gap,
+        "differences": differences,
+        "shown": [" ".join(shown_row(found)) for found in result.shown],
+        "notes": list(result.notes),
+    }
 
 
 def _measured_runs(

@@ -8,15 +8,19 @@ and can be references.
 
 from __future__ import annotations
 
+import shutil
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from lagbench.adapters.runs.run_folder import RunFolder, list_runs
+from lagbench.adapters.runs.run_folder import RunFolder, RunSummary, list_runs, runs_root
+from lagbench.core.cluster.lease import longest_run_seconds
 from lagbench.core.compare.compare import Comparison, compare_measures
 from lagbench.core.measures.measures import Measures
-from lagbench.core.measures.model import MeasureModel
+from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.errors import LagbenchError, NotReady, WrongInput
+from lagbench.results.cell_run import read_scenario
 from lagbench.results.compared_runs import (
     BASELINE_FILE,
     Baseline,
@@ -178,3 +182,48 @@ def _cell_as_reference(folder: RunFolder) -> str | None:
     if record.status not in ("baseline", "within") and not is_accepted:
         return None
     return cell_of(folder)
+
+
+DAY_NS = 86_400 * NANOSECONDS
+
+
+def tidy_run_folders(
+    *, keep_days: int, including_failed: bool, root: Path | None = None, now: int | None = None
+) -> list[str]:
+    """Delete runs older than ``keep_days`` days and return their ids.
+
+    Kept: every run whose verdict is not pass (unless ``including_failed``), the baseline of
+    each cell and its newest rehearsal that was no regression (the next one is compared with both),
+    a run that may still be in progress, and any folder without a date in its manifest, because
+    it may not be ours.
+    """
+    root = root or runs_root()
+    now = time.time_ns() if now is None else now
+    oldest = now - keep_days * DAY_NS
+    runs = list_runs(root)
+    wanted_by_gate = {*references(root).values()}
+    wanted_by_gate |= {baseline.run_id for baseline in pinned_baselines(root).values()}
+    deleted = []
+    for run in runs:
+        if run.created_at is None or run.created_at >= oldest:
+            continue
+        is_wanted = run.verdict != PASSED and not including_failed
+        is_kept = is_wanted or run.run_id in wanted_by_gate
+        if not is_kept and not _may_be_in_progress(root, run, now):
+            shutil.rmtree(root / run.run_id)
+            deleted.append(run.run_id)
+    return deleted
+
+
+def _may_be_in_progress(root: Path, run: RunSummary, now: int) -> bool:
+    """Return whether a run can still write to its folder: no report, and not past the limit.
+
+    The limit is the longest duration of its scenario, or a day if that cannot be read.
+    """
+    folder = RunFolder(root / run.run_id)
+    if run.created_at is None or (run.verdict is not None and folder.report.exists()):
+        return False
+    longest_ns = DAY_NS
+    with suppress(LagbenchError):
+        longest_ns = longest_run_seconds(read_scenario(folder)) * NANOSECONDS
+    return now < run.created_at + longest_ns

@@ -16,8 +16,9 @@ from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.slo_limits import Slos, with_limits
 from lagbench.core.verdict.verdict import Verdict, judge, with_checks, with_second_group
 from lagbench.errors import LagbenchError, NotReady, WrongInput
+from lagbench.results.cell_run import read_scenario
 from lagbench.results.history import keep_earlier, update_history
-from lagbench.results.read_run import read_evidence, read_scenario
+from lagbench.results.read_run import read_evidence
 from lagbench.results.run_prediction import predict_again
 from lagbench.results.seals import judged_files, require_seals, unsealed_note
 

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
-from pydantic import ValidationError
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.adapters.runs.run_manifest import CURRENT_FORMAT, FORMAT_FIELD
@@ -38,8 +36,9 @@ from lagbench.core.scenario.actions import SwapPolicy
 from lagbench.core.scenario.consumer_kinds import knows_work
 from lagbench.core.scenario.event_stream import planned_partitions
 from lagbench.core.scenario.scenario import PartitionPlan, Scenario
-from lagbench.errors import NotReady, WrongInput
+from lagbench.errors import NotReady
 from lagbench.results import run_tables
+from lagbench.results.cell_run import read_scenario, read_yaml
 
 
 def read_evidence(folder: RunFolder) -> RunEvidence:
@@ -112,7 +111,7 @@ def read_policy(folder: RunFolder, observed: Observation | None = None) -> Polic
     where = f"run {folder.reference}: policy.yaml"
     if observed is not None and observed.policy is None:
         return Policy.unknown(where, observed.pods_at_start)
-    found = _yaml(folder, folder.read_text(folder.policy), "policy.yaml")
+    found = read_yaml(folder, folder.policy)
     return policy_of_run(found, _manifest(folder), where=where)
 
 
@@ -163,9 +162,8 @@ def _swapped(folder: RunFolder, scenario: Scenario) -> dict[int, Policy]:
     found = {}
     for number, action in enumerate(scenario.actions):
         if isinstance(action, SwapPolicy):
-            name = folder.swapped_policy(number).name
-            content = _yaml(folder, folder.read_text(folder.swapped_policy(number)), name)
-            where = f"run {folder.reference}: {name}"
+            file = folder.swapped_policy(number)
+            content, where = read_yaml(folder, file), f"run {folder.reference}: {file.name}"
             found[number] = policy_of_run(content, _manifest(folder), where=where)
     return found
 
@@ -178,39 +176,6 @@ def _commit_moves(folder: RunFolder) -> tuple[CommitMove, ...]:
         if fence.get("fenced_at"):
             fenced = (int(fence["fenced_at"]), offsets)
     return commits_moved_back(run_tables.read_commits(folder), fenced)
-
-
-def read_scenario(folder: RunFolder) -> Scenario:
-    """Return the run's effective scenario.
-
-    :raises WrongInput: the file is not a scenario.
-    """
-    content = _yaml(folder, folder.read_text(folder.scenario), "scenario.yaml")
-    try:
-        return Scenario.model_validate(content)
-    except ValidationError as broken:
-        first = broken.errors()[0]
-        raise WrongInput(
-            where=f"run {folder.reference}: scenario.yaml",
-            field=".".join(str(part) for part in first["loc"]),
-            value=first["input"],
-            allowed=first["msg"],
-        ) from broken
-
-
-def _yaml(folder: RunFolder, text: str, name: str) -> dict[str, Any]:
-    try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as broken:
-        content = str(broken)
-    if not isinstance(content, dict):
-        raise WrongInput(
-            where=f"run {folder.reference}: {name}",
-            field="content",
-            value=str(content)[:80],
-            allowed="a YAML mapping",
-        )
-    return content
 
 
 _BATCH_ROWS = 1 << 20

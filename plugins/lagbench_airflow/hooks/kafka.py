@@ -2,62 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, cast
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.adapters.kafka.kafka_lag import (
-    open_admin,
-    read_group_lag,
-    read_offsets,
-    read_partitions,
-)
-from lagbench.core.keda.loop.source_metrics import PartitionOffsets
+from lagbench.adapters.kafka.kafka_lag import LagClient, open_admin
 from lagbench.errors import LagbenchError, NotReady
 from pod_program.kafka_settings import refuse_code
-
-
-class LagReader:
-    """The lag of consumer groups, read over connections that are kept until ``close``."""
-
-    def __init__(self, settings: Mapping[str, Any], *, awaits_transactions: bool) -> None:
-        """Take librdkafka's settings; no request is sent yet."""
-        self._client = open_admin(
-            str(settings["bootstrap.servers"]), settings, awaits_transactions=awaits_transactions
-        )
-
-    def offsets(self, group: str, topic: str) -> dict[int, PartitionOffsets]:
-        """Return end and committed offset of every partition of ``topic``."""
-        return read_group_lag(self._client, group, topic)
-
-    def lags(self, group: str, topic: str) -> dict[int, int]:
-        """Return the messages of each partition that the group has not committed yet.
-
-        Without a commit all messages that the partition still keeps count. A commit beyond the end
-        (read after it, or of a topic that was created again) counts as 0: a negative lag would hide
-        the lag of another partition.
-        """
-        places = [(topic, number) for number in read_partitions(self._client, topic)]
-        found = read_offsets(self._client, group, places, wants_earliest=_is_uncommitted)
-        return {place[1]: _lag(place, offsets) for place, offsets in found.items()}
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
-
-
-def _is_uncommitted(offsets: PartitionOffsets) -> bool:
-    return offsets.committed is None
-
-
-def _lag(place: tuple[str, int], offsets: PartitionOffsets) -> int:
-    begin = offsets.earliest if offsets.committed is None else offsets.committed
-    if offsets.end is None or begin is None:
-        raise NotReady(f"the offsets of {place[0]} partition {place[1]} are unknown")
-    return max(offsets.end - begin, 0)
 
 
 class KafkaHook(BaseHook):
@@ -93,9 +46,10 @@ class KafkaHook(BaseHook):
         """Return the servers to which clients connect first."""
         return str(self.settings()["bootstrap.servers"])
 
-    def open_lag_reader(self, *, awaits_transactions: bool = False) -> LagReader:
+    def open_lag_reader(self, *, awaits_transactions: bool = False) -> LagClient:
         """Return a reader of the lag of groups, to be closed."""
-        return LagReader(self.settings(), awaits_transactions=awaits_transactions)
+        settings, servers = self.settings(), self.bootstrap_servers
+        return open_admin(servers, settings, awaits_transactions=awaits_transactions)
 
     def get_conn(self) -> KafkaAdmin:
         """Return an administrator of the cluster."""

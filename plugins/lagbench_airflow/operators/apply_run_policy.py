@@ -30,8 +30,9 @@ from lagbench.embedded import bench
 from lagbench.embedded.jars import BROKER
 from lagbench.embedded.java import find_java
 from lagbench.errors import NotReady
-from lagbench_airflow.operators.start_companions import CellOperator, Place, pods_of
-from lagbench_airflow.task_life import CellRun
+from lagbench.results.cell_run import CellRun
+from lagbench.results.stopped_run import pods_of
+from lagbench_airflow.operators.start_companions import CellOperator, Place
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

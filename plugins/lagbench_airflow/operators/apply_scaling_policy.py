@@ -14,9 +14,9 @@ from lagbench.core.cluster.policy_manifest import policy_in_place_of
 from lagbench.core.object_meta import without_export
 from lagbench.core.policy.policy import Policy
 from lagbench.core.scenario.run_names import RUN_ID_ANNOTATION
-from lagbench.errors import NotReady, WrongInput
+from lagbench.errors import NotReady
 from lagbench_airflow.hooks import kube as hook
-from lagbench_airflow.task_life import wrong_input_is_final
+from lagbench_airflow.task_life import require, wrong_input_is_final
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -65,13 +65,8 @@ class ApplyScalingPolicyOperator(BaseOperator):
         super().__init__(**{"doc_md": inspect.getdoc(type(self)), **kwargs})
         self.policy, self.undo, self.scaled_object = policy, undo, scaled_object
         self.wait, self.namespace, self.kubernetes_conn_id = wait, namespace, kubernetes_conn_id
-        if (policy is None) is (undo is None):
-            raise WrongInput(
-                where=f"task {self.task_id}",
-                field="policy",
-                value=policy,
-                allowed="a policy, or instead of it undo",
-            )
+        is_one = (policy is None) is not (undo is None)
+        require(self.task_id, "policy", policy, "a policy, or instead of it undo", holds=is_one)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Swap the policy, or take the swap back."""

@@ -29,12 +29,12 @@ from lagbench.core.telemetry.records_of_programs import (
     StreamFinished,
     StreamStarted,
 )
+from lagbench.core.workload_state import JobEnd, job_end
 from lagbench.errors import StillWaiting
+from lagbench.results.cell_run import CellRun
 from lagbench.results.seals import seal
-from lagbench_airflow.operators.fence_run import collect_pod_logs, wait_pods_gone
-from lagbench_airflow.operators.start_companions import CellOperator, pods_of
-from lagbench_airflow.task_life import CellRun
-from lagbench_airflow.triggers.conditions import JobEnd, job_end
+from lagbench.results.stopped_run import collect_pod_logs, pods_of, wait_pods_gone
+from lagbench_airflow.operators.start_companions import CellOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -151,16 +151,14 @@ class InjectSpikeOperator(CellOperator):
         record = first_record(self.bootstrap_servers(), names.telemetry_topic, StreamStarted)
         if record is not None:
             return record.stream_started_at
-        if job_end(kube, names.producer_job) == "failed":
+        if job_end(kube.get("Job", names.producer_job)) == "failed":
             pods = pods_of(kube, names.run_id, names.producer_job)
-            words = last_words(kube, pods[0]) if pods else "its pod was deleted"
-            raise AirflowFailException(f"the producer failed before its stream began: {words}")
+            words = last_words(kube, pods[0]) if pods else "; its pod was deleted"
+            raise AirflowFailException(f"the producer failed before its stream began{words}")
         return None
 
 
 PLANNED_WINDOW_TIMEOUT_SECONDS = 60.0
-PRODUCER_GRACE_SECONDS = 30.0
-"""The Job's terminationGracePeriodSeconds; within it the producer flushes and reports."""
 TailEnd = Literal["settled", "timeout", "bound", "failure"]
 
 
@@ -193,13 +191,13 @@ class StopTailOperator(CellOperator):
             return {"tail": None}
         servers, job = self.bootstrap_servers(), cell.names.producer_job
         with self.opened(cell) as place:
-            end = job_end(place.kube, job)
+            end = job_end(place.kube.get("Job", job))
             if end is None:
                 self._await_planned_window(place.kube, cell, servers)
                 collect_pod_logs(place.kube, cell.folder)
                 place.kube.delete("Job", job)
             if end in (None, "gone"):
-                wait_pods_gone(place.kube, cell, job, PRODUCER_GRACE_SECONDS + 30)
+                wait_pods_gone(place.kube, cell.names.run_id, job)
         finished = first_record(servers, cell.names.telemetry_topic, StreamFinished)
         noted = self._noted(cell, tail, finished, end)
         cell.update_manifest(tail=noted)

@@ -13,8 +13,9 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from lagbench.core.measures.checks import rebalances_within
 from lagbench.core.measures.rebalance_episodes import WatchedGroup
-from lagbench.errors import NotReady, WrongInput
+from lagbench.errors import NotReady
 from lagbench_airflow.sensors.condition_sensor import DEFERRAL_SETTLES_SECONDS, DEFERRAL_SLACK
+from lagbench_airflow.task_life import require
 from lagbench_airflow.triggers.condition import ConditionTrigger, look_once, run_inline
 from lagbench_airflow.triggers.conditions import TooManyRebalances
 
@@ -72,17 +73,12 @@ class RebalanceCountCheckOperator(BaseOperator):
         self.poke_interval, self.longest_gap = poke_interval, longest_gap
         self.deferrable = deferrable
         self.kafka_conn_id = kafka_conn_id
-        self._require("window", self.window_seconds, self.window_seconds > 0, "above 0")
-        self._require("max_rebalances", max_rebalances, max_rebalances >= 0, "0 or more")
-        is_between = 0 < poke_interval <= longest_gap
         allowed = f"above 0, at most longest_gap ({longest_gap:g})"
-        self._require("poke_interval", poke_interval, is_between, allowed)
-
-    def _require(self, field: str, value: float, is_allowed: bool, allowed: str) -> None:
-        if not is_allowed:
-            raise WrongInput(
-                where=f"task {self.task_id}", field=field, value=value, allowed=allowed
-            )
+        require(self.task_id, "window", window, "above 0", holds=self.window_seconds > 0)
+        is_count = max_rebalances >= 0
+        require(self.task_id, "max_rebalances", max_rebalances, "0 or more", holds=is_count)
+        is_between = 0 < poke_interval <= longest_gap
+        require(self.task_id, "poke_interval", poke_interval, allowed, holds=is_between)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look once, then watch until the window ends, in the triggerer if it is long enough."""

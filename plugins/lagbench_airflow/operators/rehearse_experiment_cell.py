@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
+from lagbench.adapters.runs.experiment_folder import ExperimentFolder
 from lagbench.core.compare.experiment import MOST_ATTEMPTS
 from lagbench.project import state_dir
 
@@ -58,10 +61,14 @@ class RehearseExperimentCellOperator(TriggerDagRunOperator):
 
     def execute_complete(self, context: Context, event: tuple[str, dict[str, Any]]) -> str:
         """Keep the run that has ended; return its id."""
-        from lagbench_airflow.experiment_runs import keep_run
+        from lagbench.results.executions import read_progress, record_run
+        from lagbench_airflow.run_lookup import require_folder_of
 
         super().execute_complete(context, event)
-        record = keep_run(self.experiment_folder, self.run_key, event[1]["run_ids"][0])
+        folder = ExperimentFolder(Path(self.experiment_folder))
+        run, runs = require_folder_of(event[1]["run_ids"][0]), read_progress(folder).schedule.runs
+        planned = next(one for one in runs if one.key == self.run_key)
+        record = record_run(folder, planned, run, now=time.time_ns())
         reason = record.reasons[0] if record.reasons else "no reason given"
         self.log.info("%s, run %s: %s", record.verdict, record.run_id, reason)
         if not record.is_measured and record.attempt < MOST_ATTEMPTS:
@@ -95,11 +102,11 @@ class RehearsePolicyOfAdviceOperator(RehearseExperimentCellOperator):
     def execute(self, context: Context) -> None:
         """Trigger the run, if there is one to make."""
         from lagbench.orchestrator.sealed_conf import seal
-        from lagbench_airflow.experiment_runs import is_kept
+        from lagbench.results.executions import is_kept
 
         if not self.run_key:
             raise AirflowSkipException("the proof has fewer runs")
-        if is_kept(self.experiment_folder, self.run_key):
+        if is_kept(ExperimentFolder(Path(self.experiment_folder)), self.run_key):
             self.log.info("%s is kept already", self.run_key)
             return
         conf = json.loads(str(self.conf))

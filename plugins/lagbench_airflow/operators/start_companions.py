@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import inspect
-import os
 import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import psutil
 import yaml
 from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowSkipException
 
 from lagbench.adapters.kube.cluster_check import base_manifest, base_objects
 from lagbench.adapters.kube.kube import Kube
@@ -26,7 +25,6 @@ from lagbench.core.cluster.manifests import (
     recorder_for_run,
 )
 from lagbench.core.cluster.run_jobs import actions_job_for_run, swapped_policy_for_run
-from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.core.workload_state import (
     imposed_cpu_limits,
     is_ready,
@@ -34,23 +32,22 @@ from lagbench.core.workload_state import (
     sets_cpu_limit,
 )
 from lagbench.errors import NotReady, WrongInput
-from lagbench.orchestrator.airflow_supervisor import is_airflow
+from lagbench.orchestrator.airflow_supervisor import airflow_pid
 from lagbench.programs.live.run_follower import LONGEST_SECONDS
-from lagbench_airflow.task_life import CellRun, ends_when_killed, phase, wrong_input_is_final
+from lagbench.results.cell_run import CellRun
+from lagbench.results.phases import phase
+from lagbench.results.stopped_run import pods_of
+from lagbench_airflow.hooks import kafka
+from lagbench_airflow.hooks import kube as hook
+from lagbench_airflow.task_life import ends_when_killed, wrong_input_is_final
 from localkube.processes import start_detached
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from lagbench.adapters.kube.kube import Manifest
+    from lagbench.core.scenario.run_names import RunNames
     from lagbench_airflow.hooks.kube import EmbeddedAccess
-
-
-def pods_of(kube: Kube, run_id: str, owner: str = "") -> list[Manifest]:
-    """Return the pods of a run, or those of its workload ``owner``."""
-    pods = kube.list("Pod", label_selector=f"{RUN_ID_LABEL}={run_id}")
-    begin = owner and f"{owner}-"
-    return [pod for pod in pods if str(pod["metadata"]["name"]).startswith(begin)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +115,24 @@ class Place:
                 )
 
 
+@contextmanager
+def opened_place(
+    names: RunNames,
+    kafka_conn_id: str = "kafka_default",
+    kubernetes_conn_id: str = hook.DEFAULT_CONNECTION,
+    **target: Any,
+) -> Iterator[Place]:
+    """Open the cluster of a connection for the pods of a group; they may reach Kafka elsewhere.
+
+    :param target: further fields of ``RunTarget``.
+    """
+    cluster = hook.settings_of_cluster(kubernetes_conn_id)
+    servers = cluster.bootstrap_servers or kafka.KafkaHook(kafka_conn_id).bootstrap_servers
+    embedded, patience = hook.embedded_access(kubernetes_conn_id), hook.PATIENCE_SECONDS
+    with closing(hook.open_kube(kubernetes_conn_id, patience_seconds=patience)) as kube:
+        yield Place(kube, RunTarget(names, servers, cluster, **target), embedded)
+
+
 class CellOperator(BaseOperator):
     """A task that acts on one run.
 
@@ -130,18 +145,10 @@ class CellOperator(BaseOperator):
     is_of_run: ClassVar[bool] = False
     """The task acts once, for all consumer groups of the run; otherwise once for each."""
 
-    def __init__(
-        self,
-        *,
-        run_folder: str,
-        kafka_conn_id: str = "kafka_default",
-        kubernetes_conn_id: str = "kubernetes_default",
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, run_folder: str, **kwargs: Any) -> None:
         """Keep the arguments; nothing is read before the task runs."""
         super().__init__(**{"doc_md": inspect.getdoc(type(self)), **kwargs})
-        self.run_folder, self.kafka_conn_id = run_folder, kafka_conn_id
-        self.kubernetes_conn_id = kubernetes_conn_id
+        self.run_folder = run_folder
 
     @abstractmethod
     def act(self, cell: CellRun, context: Context) -> dict[str, Any]:
@@ -151,31 +158,26 @@ class CellOperator(BaseOperator):
         """Do the work inside a phase of the task's name; a second group's result has its name."""
         with wrong_input_is_final(), ends_when_killed():
             cell = CellRun.open(self.run_folder)
+            groups = self.acts_on(cell)
+            if not groups:
+                raise AirflowSkipException("the run has no such consumers")
             servers = self.bootstrap_servers() if self.is_measured else None
             with phase(cell.folder, self.task_id, bootstrap_servers=servers):
-                result = self.act(cell, context)
-                if cell.second is None or self.is_of_run:
-                    return result
-                return {**result, "second_group": self.act(cell.second, context)}
+                of_group = {one.names.is_second: self.act(one, context) for one in groups}
+            second = {"second_group": of_group[True]} if True in of_group else {}
+            return {**of_group.get(False, {}), **second}
 
-    @contextmanager
-    def opened(self, cell: CellRun) -> Iterator[Place]:
-        """Open the cluster for a run or one of its groups; pods may reach Kafka elsewhere."""
-        from lagbench_airflow.hooks import kube as hook
+    def acts_on(self, cell: CellRun) -> Sequence[CellRun]:
+        """Return the groups on which it acts; the task is skipped without one."""
+        return [cell] if self.is_of_run else cell.groups
 
-        cluster = hook.settings_of_cluster(self.kubernetes_conn_id)
-        servers = cluster.bootstrap_servers or self.bootstrap_servers()
-        target = RunTarget(cell.names, servers, cluster, cell.scenario.consumer.workload)
-        embedded = hook.embedded_access(self.kubernetes_conn_id)
-        patience = hook.PATIENCE_SECONDS
-        with closing(hook.open_kube(self.kubernetes_conn_id, patience_seconds=patience)) as kube:
-            yield Place(kube, target, embedded)
+    def opened(self, cell: CellRun) -> AbstractContextManager[Place]:
+        """Open the cluster for a run or one of its groups."""
+        return opened_place(cell.names, workload=cell.scenario.consumer.workload)
 
     def bootstrap_servers(self) -> str:
         """Return the servers of the connection, as Airflow's tasks reach them."""
-        from lagbench_airflow.hooks.kafka import KafkaHook
-
-        return KafkaHook(self.kafka_conn_id).bootstrap_servers
+        return kafka.KafkaHook().bootstrap_servers
 
 
 class FollowRunOperator(CellOperator):
@@ -205,32 +207,6 @@ class FollowRunOperator(CellOperator):
         except OSError as error:
             self.log.warning("the run continues without a live page: %s", error)
             return {"follower": None}
-
-
-def airflow_pid() -> int:
-    """Return the outermost process of Airflow above this task; this process if none is above it.
-
-    With ``airflow dags test`` that is the task's own process, else the scheduler, the worker of an
-    executor, or what starts a scheduler that has ended again (``lagbench ui``).
-    """
-
-    def words(process: psutil.Process) -> Sequence[str]:
-        try:
-            found: list[str] = process.cmdline()
-        except psutil.Error:  # it has ended, or is not ours to see
-            return ()
-        return found
-
-    own = psutil.Process(os.getpid())
-    line = [own, *own.parents()]
-    return line[outermost_airflow([words(process) for process in line])].pid
-
-
-def outermost_airflow(commands: Sequence[Sequence[str]]) -> int:
-    """Return the last place with a command of Airflow, 0 if there is none; the task is first."""
-    supervisor = "lagbench.orchestrator.airflow_supervisor"
-    of_airflow = [n for n, words in enumerate(commands) if supervisor in words or is_airflow(words)]
-    return max(of_airflow, default=0)
 
 
 class StartRecorderOperator(CellOperator):
@@ -288,7 +264,7 @@ class StartActionsOperator(CellOperator):
                 for pod in pods_of(kube, cell.names.run_id, job):
                     if (pod.get("status") or {}).get("phase") == "Failed":
                         told = "the player of the actions ended before the stream"
-                        raise NotReady(f"{told}: {last_words(kube, pod)}")
+                        raise NotReady(f"{told}{last_words(kube, pod)}")
                     if is_ready(pod):
                         return True
                 return False

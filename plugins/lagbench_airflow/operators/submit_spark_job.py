@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import os
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass
@@ -29,11 +28,12 @@ from lagbench.core.cluster.spark_connection import (
 from lagbench.core.scenario.offered_load import offered_load
 from lagbench.errors import NotReady, WrongInput
 from lagbench.orchestrator.airflow_environment import is_dag_process
+from lagbench.results.cell_run import CellRun
+from lagbench.results.phases import fenced_messages, shown_progress
 from lagbench.shared_with_spark.message_classes import CLASSES, DUPLICATED, LOST
-from lagbench.shared_with_spark.spark_job import PROGRESS_FILE, STEPS, each_second
 from lagbench_airflow.hooks.kube import open_kube
 from lagbench_airflow.operators.start_companions import CellOperator
-from lagbench_airflow.task_life import CellRun, record_progress, wrong_input_is_final
+from lagbench_airflow.task_life import wrong_input_is_final
 from lagbench_airflow.triggers.condition import values_text
 from pod_program.kafka_config import CONFIG_VARIABLE
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-JOB = "pipeline"
+JOB, CONNECTION = "pipeline", "spark_default"
 DRIVER_POD = "spark.kubernetes.driver.pod.name"
 _GOING_ON = ("Pending", "Running")
 WRITTEN_TABLES = ("telemetry", "events", "processed", "bad_messages", "timeline")
@@ -63,20 +63,12 @@ class SubmitSparkJobOperator(CellOperator):
     It does not inherit the provider's operator, whose import takes 3 s here (it imports both
     Kubernetes clients): every task of a Dag parses the file in its own process and would pay that.
 
-    :param spark_conn_id: connection to Spark; ``local[2]`` in the embedded bench.
-    :param driver_memory: heap of the driver, which in local mode is all of Spark.
     """
 
     is_measured = False
-
-    def __init__(
-        self, *, spark_conn_id: str = "spark_default", driver_memory: str = "2g", **kwargs: Any
-    ) -> None:
-        """Keep the arguments."""
-        super().__init__(**kwargs)
-        self.spark_conn_id = spark_conn_id
-        self.driver_memory = driver_memory
-        self._job: PipelineJob | None = None
+    driver_memory = "2g"
+    """Heap of the driver, which in local mode is all of Spark."""
+    _job: PipelineJob | None = None
 
     def pre_execute(self, context: Context) -> None:
         """Set the task's time limit to that of the run's size; Airflow reads it after this.
@@ -87,7 +79,7 @@ class SubmitSparkJobOperator(CellOperator):
         with wrong_input_is_final():
             folder = CellRun.open(self.run_folder).folder
         if folder.fence.exists():
-            seconds = time_limit_seconds(_messages(folder)) * len(folder.groups)
+            seconds = time_limit_seconds(fenced_messages(folder)) * len(folder.groups)
             self.execution_timeout = timedelta(seconds=seconds)
 
     def begin(self, context: Context) -> None:
@@ -101,7 +93,7 @@ class SubmitSparkJobOperator(CellOperator):
         if not is_dag_process():  # a task that ends with its process could not keep it
             return
         cell = CellRun.open(context["ti"].xcom_pull(task_ids="plan_cell")["run_id"])
-        target = SparkTarget.read(self.spark_conn_id)
+        target = SparkTarget.read(CONNECTION)
         if target.place is SparkPlace.LOCAL and staging_of(target, cell.folder) is None:
             self._job_of(cell, target).begin()
 
@@ -114,14 +106,14 @@ class SubmitSparkJobOperator(CellOperator):
         from lagbench.results.seals import seal_evidence
         from lagbench_airflow.hooks.spark import SparkTarget
 
-        folder, target = cell.folder, SparkTarget.read(self.spark_conn_id)
+        folder, target = cell.folder, SparkTarget.read(CONNECTION)
         staging = staging_of(target, folder)
         if staging is not None:
             staging.put(folder)
         self._job = PipelineJob.begun.pop(folder.path, None) or self._job_of(cell, target)
         self._job.try_number = getattr(context.get("ti"), "try_number", 1)
         self.log.info(
-            "accounting for %s messages of %s", f"{_messages(folder):,}", folder.reference
+            "accounting for %s messages of %s", f"{fenced_messages(folder):,}", folder.reference
         )
         with shown_progress(folder, self.task_id, self.log.info):
             self._job.finish()
@@ -151,7 +143,6 @@ class SubmitSparkJobOperator(CellOperator):
         return PipelineJob(
             cell=cell,
             target=target,
-            spark_conn_id=self.spark_conn_id,
             bootstrap_servers=target.settings.bootstrap_servers or self.bootstrap_servers(),
             driver_memory=self.driver_memory,
         )
@@ -193,7 +184,6 @@ class PipelineJob:
 
     cell: CellRun
     target: SparkTarget
-    spark_conn_id: str
     bootstrap_servers: str
     driver_memory: str
     try_number: int = 1
@@ -242,7 +232,7 @@ class PipelineJob:
                     return
                 submission.conf[DRIVER_POD] = self._driver_pod(self.try_number)
             self.hook = SparkSubmitHook(
-                conn_id=self.spark_conn_id,
+                conn_id=CONNECTION,
                 application_args=self._arguments(is_held=is_held),
                 jars=",".join(submission.jars) or None,
                 py_files=",".join(submission.py_files) or None,
@@ -259,7 +249,7 @@ class PipelineJob:
     def _has_resumed(self, namespace: str) -> bool:
         """Wait for the driver of an earlier try, if one still runs; False: it left no result."""
         config = self.target.settings.kubeconfig
-        seconds = time_limit_seconds(_messages(self.cell.folder))
+        seconds = time_limit_seconds(fenced_messages(self.cell.folder))
         names = [self._driver_pod(number) for number in range(1, self.try_number)]
         if not names:
             return False
@@ -326,7 +316,7 @@ class PipelineJob:
 
         # A held job's log does not end yet: the plan says how many messages there will be.
         planned = offered_load(self.cell.scenario.profile).total
-        messages = planned if is_held else _messages(self.cell.folder)
+        messages = planned if is_held else fenced_messages(self.cell.folder)
         if self.target.place is not SparkPlace.LOCAL:
             yield compiler_options(messages)
             return
@@ -360,42 +350,9 @@ def _has_ended(kube: Kube, name: str) -> bool:
     return _pod_phase(kube, name) not in _GOING_ON
 
 
-@contextlib.contextmanager
-def shown_progress(folder: RunFolder, phase: str, say: Callable[[str], object]) -> Iterator[None]:
-    """Record the job's steps as progress of ``phase``, for terminal, live page and log.
-
-    A job that writes elsewhere (an object store) is not seen.
-    """
-    file = folder.path / PROGRESS_FILE
-    file.unlink(missing_ok=True)  # of a try that was killed
-    of_run = f"{_messages(folder):,} messages, " if folder.fence.exists() else ""
-    said, steps = [f"{of_run}starting Spark"], list(STEPS)
-    record_progress(folder, phase, *said)
-    say(*said)
-
-    def watch() -> None:
-        # Not there yet, or of another version.
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            found = json.loads(file.read_text(encoding="utf-8"))
-            done = steps.index(found["step"]) + found["done"] / max(found["of"], 1)
-            now = f"{of_run}{100 * done / len(steps):.0f} %: {STEPS[found['step']]}"
-            if now != said[-1]:
-                said.append(now)
-                record_progress(folder, phase, now)
-                say(now)
-
-    with each_second(watch):
-        yield
-
-
 def counted(folder: RunFolder) -> str:
     """Return what the accounting of a group counted: its totals, and each class with a message."""
     counts = folder.read_json(folder.accounting)
     always = ("in_log", "processed_distinct", LOST, DUPLICATED)
     names = dict.fromkeys((*always, *(name for name in CLASSES if counts.get(name))))
     return values_text({name: counts[name] for name in names if counts.get(name) is not None})
-
-
-def _messages(folder: RunFolder) -> int:
-    """Return the number of offsets below the fence in the events topic."""
-    return sum(folder.read_json(folder.fence)["events"].values())

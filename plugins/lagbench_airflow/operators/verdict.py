@@ -9,9 +9,9 @@ from airflow.sdk import Asset
 from lagbench.core.measures.checks import rebalance_count
 from lagbench.core.measures.measures import Measures
 from lagbench.core.verdict.verdict import balance_of
+from lagbench.results.cell_run import CellRun
 from lagbench_airflow.links import ReportLink, report_path
 from lagbench_airflow.operators.start_companions import CellOperator
-from lagbench_airflow.task_life import CellRun
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -18,6 +18,7 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Resp
 from lagbench.adapters.runs.experiment_folder import executions
 from lagbench.adapters.runs.run_folder import RunFolder, runs_root
 from lagbench.catalog.catalog import checked_cell
+from lagbench.catalog.conf import conf_limits, settings_of
 from lagbench.core.compare.cell_history import HistoryRow
 from lagbench.errors import LagbenchError, NotReady, WrongInput
 from lagbench.report import compare_page, experiments_page, history_page, plan_page, runs_page
@@ -31,7 +32,6 @@ from lagbench_airflow.hooks import target
 from lagbench_airflow.links import public_prefix
 from lagbench_airflow.pages.airflow_runs import started_by
 from lagbench_airflow.pages.report_app import OF_FILES, PAGE_HEADERS, file_of_run, note, report_app
-from lagbench_airflow.params import conf_limits, settings_of
 from lagbench_airflow.run_lookup import (
     NIGHTLY_DAG,
     REHEARSAL_PREFIX,

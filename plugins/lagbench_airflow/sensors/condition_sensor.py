@@ -17,9 +17,8 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
 )
 
-from lagbench.errors import WrongInput
 from lagbench_airflow.hooks import kafka, kube
-from lagbench_airflow.task_life import wrong_input_is_final
+from lagbench_airflow.task_life import require, wrong_input_is_final
 from lagbench_airflow.triggers.condition import (
     Condition,
     ConditionTrigger,
@@ -74,10 +73,8 @@ class ConditionSensor(BaseSensorOperator):
     def require_at_least_zero(self, **numbers: float | None) -> None:
         """Reject a negative number when the Dag is read; None is none."""
         for name, number in numbers.items():
-            if number is not None and number < 0:
-                raise WrongInput(
-                    where=f"task {self.task_id}", field=name, value=number, allowed="0 or more"
-                )
+            holds = number is None or number >= 0
+            require(self.task_id, name, number, "0 or more", holds=holds)
 
     @abstractmethod
     def condition(self) -> Condition:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lagbench.errors import WrongInput
 from lagbench_airflow.sensors.condition_sensor import ConditionSensor
+from lagbench_airflow.task_life import require
 from lagbench_airflow.triggers.conditions import ReplicasSettled
 
 
@@ -40,13 +40,11 @@ class ReplicasSettledSensor(ConditionSensor):
         self.min_replicas, self.max_replicas = min_replicas, max_replicas
         self.kubernetes_conn_id = kubernetes_conn_id
         self.require_at_least_zero(min_replicas=min_replicas, max_replicas=max_replicas)
-        if max_replicas is not None and max_replicas < min_replicas:
-            raise WrongInput(
-                where=f"task {self.task_id}",
-                field="max_replicas",
-                value=max_replicas,
-                allowed=f"min_replicas ({min_replicas}) or more",
-            )
+        holds, allowed = (
+            max_replicas is None or max_replicas >= min_replicas,
+            "min_replicas or more",
+        )
+        require(self.task_id, "max_replicas", max_replicas, allowed, holds=holds)
 
     def condition(self) -> ReplicasSettled:
         """Return the condition: as wanted, nothing in motion."""

@@ -15,9 +15,11 @@ from lagbench.core.scenario.consumer_kinds import kind_of
 from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.stream_tail import resting_lag_records, resting_replicas
 from lagbench.errors import StillWaiting
+from lagbench.results.cell_run import CellRun
+from lagbench.results.phases import PhaseState, record_phase
 from lagbench_airflow.hooks import kafka
 from lagbench_airflow.sensors.condition_sensor import ConditionSensor
-from lagbench_airflow.task_life import CellRun, PhaseState, record_phase, wrong_input_is_final
+from lagbench_airflow.task_life import wrong_input_is_final
 from lagbench_airflow.triggers.condition import Condition, Reason
 from lagbench_airflow.triggers.conditions import (
     ActionsPlayed,
@@ -49,7 +51,7 @@ class Wait:
     """
 
     doc: str
-    condition: Callable[[RunSensor, CellRun], Condition]
+    condition: Callable[[CellRun], Condition]
     most_seconds: Callable[[CellRun], float]
     hold_seconds: Callable[[CellRun], float] = lambda _: 0.0
     is_of_run: bool = False
@@ -60,13 +62,11 @@ class Wait:
 class RunSensor(ConditionSensor):
     """Waits for a state of one run as a sensor of any Dag does, and records its phase.
 
-    How long it waits is the scenario's, not ``timeout``. Leaves nothing behind; safe to retry.
+    How long it waits is the scenario's, not ``timeout``. It defers after a minute: a round trip
+    through the triggerer takes longer than many of these waits. Safe to retry.
 
     :param run_folder: folder that ``plan_cell`` created, or its run id (templated).
     :param until: the state.
-    :param deferrable: release the worker if the wait is long.
-    :param defer_after_seconds: until then the task waits itself; a round trip through the
-        triggerer takes longer than many of these waits.
     """
 
     template_fields: Sequence[str] = ("run_folder",)
@@ -76,34 +76,23 @@ class RunSensor(ConditionSensor):
         *,
         run_folder: str,
         until: Wait,
-        deferrable: bool = True,
-        defer_after_seconds: float = 60.0,
-        poke_interval: float = 0.5,
-        kafka_conn_id: str = "kafka_default",
-        kubernetes_conn_id: str = "kubernetes_default",
         **kwargs: Any,
     ) -> None:
         """Keep the arguments; nothing is read before the task runs."""
-        super().__init__(
-            deferrable=deferrable,
-            defer_after_seconds=defer_after_seconds,
-            poke_interval=poke_interval,
-            **{"doc_md": until.doc, **kwargs},
-        )
+        waits = {"deferrable": True, "defer_after_seconds": 60.0, "poke_interval": 0.5}
+        super().__init__(**{**waits, "doc_md": until.doc, **kwargs})
         self.run_folder, self.until = run_folder, until
-        self.kafka_conn_id = kafka_conn_id
-        self.kubernetes_conn_id = kubernetes_conn_id
 
     def conditions(self, cell: CellRun) -> dict[str, Condition]:
         """Return the condition of the run, or those of its two groups by their names."""
         if cell.second is None or self.until.is_of_run:
-            return {"": self.until.condition(self, cell)}
+            return {"": self.until.condition(cell)}
         groups = zip(("first_group", "second_group"), cell.groups, strict=True)
-        return {name: self.until.condition(self, group) for name, group in groups}
+        return {name: self.until.condition(group) for name, group in groups}
 
     def condition(self) -> Condition:
         """Return the condition of the run's first group."""
-        return self.until.condition(self, CellRun.open(self.run_folder))
+        return self.until.condition(CellRun.open(self.run_folder))
 
     def most_seconds(self, cell: CellRun) -> float:
         """Return how long the wait may last."""
@@ -145,7 +134,7 @@ class RunSensor(ConditionSensor):
         return {"reached": reason is Reason.REACHED, "reason": reason.value, "seen": seen}
 
     def _record(self, cell: CellRun, state: PhaseState, detail: str = "") -> None:
-        servers = kafka.KafkaHook(self.kafka_conn_id).bootstrap_servers
+        servers = kafka.KafkaHook().bootstrap_servers
         record_phase(cell.folder, self.task_id, state, bootstrap_servers=servers, detail=detail)
 
 
@@ -161,9 +150,7 @@ def _lag_threshold(cell: CellRun) -> float:
     return cell.policy.limits.lag_threshold_records or KAFKA_DEFAULT_LAG_THRESHOLD
 
 
-def _lag(
-    sensor: RunSensor, cell: CellRun, threshold_records: float, *, is_above: bool = False
-) -> Lag:
+def _lag(cell: CellRun, threshold_records: float, *, is_above: bool = False) -> Lag:
     """Return a condition on the group's total lag; waiting for more is moot without traffic."""
     is_late = not is_above and not kind_of(cell.scenario.consumer.kind).has_reports
     return Lag(
@@ -171,15 +158,13 @@ def _lag(
         group=cell.names.group,
         threshold_records=int(threshold_records),
         is_above=is_above,
-        kafka_conn_id=sensor.kafka_conn_id,
         job=cell.names.producer_job if is_above else "",
         traffic_ends_at=cell.traffic_ends_at if is_above else None,
-        kubernetes_conn_id=sensor.kubernetes_conn_id,
         late_until_at=time.time() + _drain_seconds(cell) if is_late else None,
     )
 
 
-def _group(sensor: RunSensor, cell: CellRun, *, refuses_strangers: bool) -> RunGroupStable:
+def _group(cell: CellRun, *, refuses_strangers: bool) -> RunGroupStable:
     consumer = cell.scenario.consumer
     kind = kind_of(consumer.kind)
     return RunGroupStable.of(
@@ -189,12 +174,10 @@ def _group(sensor: RunSensor, cell: CellRun, *, refuses_strangers: bool) -> RunG
         client_id=None if kind.has_reports else consumer.client_id or "",
         members_per_pod=consumer.members_per_pod,
         refuses_strangers=refuses_strangers,
-        kafka_conn_id=sensor.kafka_conn_id,
-        kubernetes_conn_id=sensor.kubernetes_conn_id,
     )
 
 
-def _replicas(sensor: RunSensor, cell: CellRun) -> ReplicasSettled:
+def _replicas(cell: CellRun) -> ReplicasSettled:
     limits = cell.last_policy.limits
     least, most = resting_replicas(
         cell.scenario,
@@ -208,14 +191,13 @@ def _replicas(sensor: RunSensor, cell: CellRun) -> ReplicasSettled:
         least=least,
         most=most,
         run_id=cell.names.run_id,
-        kubernetes_conn_id=sensor.kubernetes_conn_id,
     )
 
 
 GROUP_STABLE = Wait(
     "Stable with every partition owned: else the spike would measure the group's start.",
     # A member that is not a pod ends the run before its spike; at the end the verdict judges it.
-    lambda sensor, cell: _group(sensor, cell, refuses_strangers=True),
+    lambda cell: _group(cell, refuses_strangers=True),
     most_seconds=lambda _: GROUP_FORMS_SECONDS,
     hold_seconds=lambda _: 1.0,
     fails_on_timeout=True,
@@ -223,17 +205,16 @@ GROUP_STABLE = Wait(
 
 LAG_BUILDS_UP = Wait(
     "The total lag exceeds the policy's lagThreshold, or no longer can.",
-    lambda sensor, cell: _lag(sensor, cell, _lag_threshold(cell), is_above=True),
+    lambda cell: _lag(cell, _lag_threshold(cell), is_above=True),
     most_seconds=_stream_seconds,
 )
 
 TRAFFIC_FINISHED = Wait(
     "The planned window of the stream has ended; its tail may continue. A failure of the generator "
     "does not stop the run: the verdict calls the run invalid.",
-    lambda sensor, cell: TrafficFinished(
+    lambda cell: TrafficFinished(
         job=cell.names.producer_job,
         ends_at=cell.traffic_ends_at,
-        kubernetes_conn_id=sensor.kubernetes_conn_id,
     ),
     most_seconds=_stream_seconds,
     is_of_run=True,
@@ -241,17 +222,14 @@ TRAFFIC_FINISHED = Wait(
 
 LAG_AT_REST = Wait(
     "The lag of the spike has drained to what the base load keeps in flight: under it never 0.",
-    lambda sensor, cell: _lag(
-        sensor, cell, resting_lag_records(cell.tail, lag_threshold=_lag_threshold(cell))
-    ),
+    lambda cell: _lag(cell, resting_lag_records(cell.tail, lag_threshold=_lag_threshold(cell))),
     most_seconds=_drain_seconds,
 )
 
 ACTIONS_PLAYED = Wait(
     "Each action has ended; at once without actions.",
-    lambda sensor, cell: ActionsPlayed(
+    lambda cell: ActionsPlayed(
         job=cell.names.actions_job if cell.scenario.actions else "",
-        kubernetes_conn_id=sensor.kubernetes_conn_id,
     ),
     most_seconds=lambda cell: actions_seconds(cell.scenario.actions, _drain_seconds(cell)),
     is_of_run=True,
@@ -270,7 +248,7 @@ REPLICAS_SETTLED = Wait(
 LAG_DRAINED = Wait(
     "Nothing is left after all traffic: a run that never drained proves neither loss nor its "
     "absence.",
-    lambda sensor, cell: _lag(sensor, cell, 0),
+    lambda cell: _lag(cell, 0),
     most_seconds=_drain_seconds,
     hold_seconds=lambda _: 2.0,
 )
@@ -279,7 +257,7 @@ GROUP_SETTLED = Wait(
     "The group is stable again, also after a pod that was killed shortly before the end. It stays "
     "a member until its session times out. Until then its partitions have no worker, and with the "
     "fence before that time nothing could be judged.",
-    lambda sensor, cell: _group(sensor, cell, refuses_strangers=False),
+    lambda cell: _group(cell, refuses_strangers=False),
     most_seconds=lambda cell: cell.scenario.longest_session_seconds + REPLACEMENT_SECONDS,
     hold_seconds=lambda _: 1.0,
 )

@@ -7,7 +7,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from importlib import import_module
@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from lagbench.core.workload_state import JobEnd, job_end
 from lagbench.errors import NotReady, PodsEnded, WrongInput
 from lagbench_airflow.hooks import kafka, kube
 
 if TYPE_CHECKING:
     from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
+    from lagbench.adapters.kafka.kafka_lag import LagClient
     from lagbench.adapters.kube.kube import Kube
 
 LOG_SECONDS = 5.0
@@ -47,6 +49,8 @@ class Reading:
     is_met: bool
     seen: dict[str, Any]
     is_moot: bool = False
+    lines: tuple[str, ...] = ()
+    """New ones for the task's log."""
 
 
 class KeptClients:
@@ -60,20 +64,24 @@ class KeptClients:
         """Open nothing yet."""
         self._kept: dict[tuple[str, str], Any] = {}
 
-    def kube(self, conn_id: str) -> Kube:
-        """Return the client of a cluster."""
+    def kube(self, conn_id: str, namespace: str | None = None) -> Kube:
+        """Return the client of a cluster; without a namespace in that of the connection."""
         found: Kube = self._client("kube", conn_id, lambda: kube.open_kube(conn_id))
-        return found
+        return found if namespace is None else found.elsewhere(namespace)
+
+    def job_end(self, conn_id: str, job: str) -> JobEnd | None:
+        """Return how a Job of a cluster has ended; None: it runs."""
+        return job_end(self.kube(conn_id).get("Job", job))
 
     def kafka_admin(self, conn_id: str) -> KafkaAdmin:
         """Return the administrator of a Kafka."""
         found: KafkaAdmin = self._client("admin", conn_id, kafka.KafkaHook(conn_id).get_conn)
         return found
 
-    def lag_reader(self, conn_id: str) -> kafka.LagReader:
+    def lag_reader(self, conn_id: str) -> LagClient:
         """Return the reader of lag in a Kafka."""
         opened = kafka.KafkaHook(conn_id).open_lag_reader
-        found: kafka.LagReader = self._client("lag", conn_id, opened)
+        found: LagClient = self._client("lag", conn_id, opened)
         return found
 
     def _client(self, kind: str, conn_id: str, opened: Callable[[], Any]) -> Any:
@@ -95,6 +103,9 @@ class Condition(ABC):
     @abstractmethod
     def read(self, clients: KeptClients) -> Reading:
         """Read once; may block (it runs in a thread), must change nothing."""
+
+    def end(self, clients: KeptClients) -> None:  # noqa: B027 - most have nothing to end
+        """End what the task has started, which a user has killed; by default nothing."""
 
     def goal(self) -> str:
         """Return the state in words, for the task's log."""
@@ -170,6 +181,8 @@ class ConditionTrigger(BaseTrigger):
                 self._say("cannot read", reading)
                 held_since, seen = None, seen | {"error": reading}
             else:
+                for line in reading.lines:
+                    self.log.info("%s", line)
                 self._say("holds" if reading.is_met else "not yet", values_text(reading.seen))
                 seen = reading.seen
                 held_since = (held_since or time.monotonic()) if reading.is_met else None
@@ -183,6 +196,15 @@ class ConditionTrigger(BaseTrigger):
                 return Reason.TIMED_OUT, seen
             pause = min(self.poll_seconds, HOLD_LOOK_SECONDS) if is_holding else self.poll_seconds
             await asyncio.sleep(min(pause, left) if left > 0 else pause)
+
+    async def on_kill(self) -> None:
+        """End what the killed task has started."""
+        await asyncio.to_thread(self._end_started)
+
+    def _end_started(self) -> None:
+        with self._clients_in_use, closing(self._clients) as clients:
+            for condition in self.conditions.values():
+                condition.end(clients)
 
     def _say(self, standing: str, text: str) -> None:
         """Log a reading, if it is due or the condition has changed; before the first, the goal."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from lagbench.adapters.kube.workloads import policy_in_force, require_lasting
 from lagbench.core.cluster.policy_manifest import HPA, SCALED_OBJECT
@@ -21,9 +21,7 @@ from lagbench_airflow.triggers.condition import Condition, KeptClients, Reading
 
 if TYPE_CHECKING:
     from lagbench.adapters.kafka.kafka_admin import GroupMember, GroupSnapshot
-    from lagbench.adapters.kube.kube import Kube
 
-JobEnd = Literal["complete", "failed", "gone"]
 WITHOUT_MEMBERS = ("EMPTY", "DEAD")
 
 
@@ -44,7 +42,7 @@ class Lag(Condition):
     per_partition: bool = False
     job: str = ""
     traffic_ends_at: float | None = None
-    kubernetes_conn_id: str = ""
+    kubernetes_conn_id: str = "kubernetes_default"
     late_until_at: float | None = None
 
     def __post_init__(self) -> None:
@@ -74,8 +72,9 @@ class Lag(Condition):
                 return Reading(is_met, {**seen, "waits_for": waits})
         if is_met or not self.job:
             return Reading(is_met, seen)
-        end = traffic_end(clients.kube(self.kubernetes_conn_id), self.job, self.traffic_ends_at)
-        return Reading(is_met=False, seen=seen, is_moot=end is not None)
+        is_moot = self.traffic_ends_at is not None and time.time() >= self.traffic_ends_at
+        is_moot = is_moot or clients.job_end(self.kubernetes_conn_id, self.job) is not None
+        return Reading(is_met=False, seen=seen, is_moot=is_moot)
 
 
 @dataclass(kw_only=True)
@@ -88,7 +87,7 @@ class TrafficFinished(Condition):
 
     job: str
     ends_at: float | None
-    kubernetes_conn_id: str
+    kubernetes_conn_id: str = "kubernetes_default"
 
     def goal(self) -> str:
         """Return the state in words."""
@@ -96,7 +95,9 @@ class TrafficFinished(Condition):
 
     def read(self, clients: KeptClients) -> Reading:
         """Check the clock and the Job."""
-        end = traffic_end(clients.kube(self.kubernetes_conn_id), self.job, self.ends_at)
+        end: str | None = clients.job_end(self.kubernetes_conn_id, self.job)
+        if self.ends_at is not None and time.time() >= self.ends_at and end in (None, "gone"):
+            end = "planned window ended"  # the Job outlives it, until the run deletes it
         if end == "gone":
             raise WrongInput(
                 where=f"Job/{self.job}",
@@ -112,7 +113,7 @@ class ActionsPlayed(Condition):
     """The player's Job has ended; at once if there is none (empty)."""
 
     job: str
-    kubernetes_conn_id: str
+    kubernetes_conn_id: str = "kubernetes_default"
 
     def goal(self) -> str:
         """Return the state in words."""
@@ -122,32 +123,9 @@ class ActionsPlayed(Condition):
         """Look at the Job."""
         if not self.job:
             return Reading(is_met=True, seen={"actions": "none"})
-        end = job_end(clients.kube(self.kubernetes_conn_id), self.job)
+        end = clients.job_end(self.kubernetes_conn_id, self.job)
         is_moot = end in ("failed", "gone")
         return Reading(end == "complete", {"actions": end or "running"}, is_moot)
-
-
-def traffic_end(
-    kube: Kube, job: str, ends_at: float | None
-) -> JobEnd | Literal["planned window ended"] | None:
-    """Return how the planned traffic ended, None while it runs.
-
-    With a tail the Job outlives it; after the tail the run deletes the Job.
-    """
-    end = job_end(kube, job)
-    is_over = ends_at is not None and time.time() >= ends_at
-    return "planned window ended" if is_over and end in (None, "gone") else end
-
-
-def job_end(kube: Kube, job: str) -> JobEnd | None:
-    """Return how the Job ended, None while it runs."""
-    found = kube.get("Job", job)
-    if found is None:
-        return "gone"
-    for condition in (found.get("status") or {}).get("conditions") or []:
-        if condition.get("status") == "True" and condition.get("type") in ("Complete", "Failed"):
-            return "complete" if condition["type"] == "Complete" else "failed"
-    return None
 
 
 @dataclass(kw_only=True)
@@ -160,7 +138,7 @@ class ReplicasSettled(Condition):
     """
 
     workload: str
-    kubernetes_conn_id: str
+    kubernetes_conn_id: str = "kubernetes_default"
     kind: str = "Deployment"
     namespace: str | None = None
     least: int = 0
@@ -178,9 +156,7 @@ class ReplicasSettled(Condition):
 
         A node short of memory leaves the evicted pods behind as failed.
         """
-        kube = clients.kube(self.kubernetes_conn_id)
-        if self.namespace is not None:
-            kube = kube.elsewhere(self.namespace)
+        kube = clients.kube(self.kubernetes_conn_id, self.namespace)
         workload = kube.get(self.kind, self.workload)
         if workload is None:
             return Reading(is_met=False, seen={self.kind: f"{self.workload} does not exist"})
@@ -281,7 +257,7 @@ class RunGroupStable(GroupStable):
     run_id: str
     workload: str
     kind: str
-    kubernetes_conn_id: str
+    kubernetes_conn_id: str = "kubernetes_default"
     refuses_strangers: bool = True
     has_members: bool = True
     client_id: str | None = None
@@ -436,8 +412,7 @@ class ReplicasAtCeiling(Condition):
 
     def read(self, clients: KeptClients) -> Reading:
         """Read the HPA."""
-        kube = clients.kube(self.kubernetes_conn_id)
-        kube = kube if self.namespace is None else kube.elsewhere(self.namespace)
+        kube = clients.kube(self.kubernetes_conn_id, self.namespace)
         policy = policy_in_force(kube, self.scaled_object)
         if policy is None:
             return Reading(is_met=False, seen={"policy": f"{self.scaled_object} does not exist"})

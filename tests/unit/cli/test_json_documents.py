@@ -98,6 +98,17 @@ def test_a_plan_has_prediction_and_needs(lagbench: Command) -> None:
     assert {one["kind"] for one in found["manifests"]} >= {"ScaledObject", "Deployment", "Job"}
 
 
+@pytest.mark.parametrize(("limit", "is_warned_of"), [(100, True), (1_000_000, False)])
+def test_a_plan_warns_of_a_run_that_would_be_given_up(
+    lagbench: Command, limit: int, *, is_warned_of: bool
+) -> None:
+    """The predicted peak lag is above the limit at which the stream ends early."""
+    answer = lagbench("plan", "hello", "--json", "--set", f"abort.lag_records={limit}")
+    (group,) = json.loads(answer.out)["groups"]
+
+    assert any("abort.lag_records 100:" in one for one in group["warnings"]) is is_warned_of
+
+
 def test_a_history_shows_runs_that_it_has_no_line_of(lagbench: Command) -> None:
     """A runs folder that was copied has no history.parquet, or not of each run; nothing is made."""
     for number in range(2):

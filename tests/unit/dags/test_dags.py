@@ -26,7 +26,8 @@ from lagbench.core.compare.experiment import draw_schedule
 from lagbench.core.scenario.actions import LONGEST_SESSION_SECONDS
 from lagbench.orchestrator.sealed_conf import read_sealed
 from lagbench.project import PROJECT_ROOT
-from lagbench_airflow import bench_life, experiment_runs
+from lagbench.results import executions
+from lagbench_airflow import bench_life
 from lagbench_airflow.abandoned_runs import own_dags
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
 from lagbench_airflow.operators.rebalance_count_check import RebalanceCountCheckOperator
@@ -61,6 +62,8 @@ CELL = [
     *("lag_drained", "group_settled", "fence_run", "account_for_messages"),
     *("rebalance_count_check", "reconcile_check", "verdict"),
 ]
+SPARK = "run_spark_consumer"
+"""Beside run_consumers: one of the two is skipped."""
 TEARDOWNS = ["remove_workloads", "bench_down", "require_verdict"]
 
 EXPERIMENTS = [f"experiment_{name}" for name in list_experiments()]
@@ -101,10 +104,13 @@ def test_the_cell_reads_as_a_story(bag: DagBag) -> None:
     dag: DAG = bag.dags["scenario_run"]
 
     for before, after in itertools.pairwise(CELL):
-        assert dag.get_task(after).upstream_task_ids == {before}
+        either = {SPARK} if before == "run_consumers" else set()
+        assert dag.get_task(after).upstream_task_ids == {before, *either}
+    assert dag.get_task(SPARK).upstream_task_ids == {"follow_run"}
+    assert dag.get_task("start_recorder").trigger_rule == "none_failed_min_one_success"
     assert dag.get_task("verdict").downstream_task_ids == {"slo_gate", "remove_workloads"}
     assert dag.get_task("slo_gate").downstream_task_ids == set()
-    assert set(dag.task_ids) == {*CELL, "slo_gate", *TEARDOWNS}
+    assert set(dag.task_ids) == {*CELL, SPARK, "slo_gate", *TEARDOWNS}
     assert dag.max_active_runs == 1
     groups = ["bench", "load", "wait", "account", "judge", "clean_up"]
     shown = [group.group_id for group in dag.task_group.topological_sort()]
@@ -137,7 +143,7 @@ def test_a_lease_outlasts_the_tasks(bag: DagBag) -> None:
     """
     dag = bag.dags["scenario_run"]
     waits = {"group_stable", *WAITS, "lag_drained", "group_settled"}
-    tasks = [dag.get_task(name) for name in {*CELL[2:], "remove_workloads"} - waits]
+    tasks = [dag.get_task(name) for name in {*CELL[2:], SPARK, "remove_workloads"} - waits]
     limits = sum(task.execution_timeout.total_seconds() * (task.retries + 1) for task in tasks)
     of_groups = run_sensor.GROUP_FORMS_SECONDS + run_sensor.REPLACEMENT_SECONDS
     of_waits = of_groups + LONGEST_SESSION_SECONDS + run_sensor.FLUSH_ALLOWANCE_SECONDS
@@ -265,7 +271,7 @@ def test_a_run_of_a_proof_is_handed_on_sealed(
 ) -> None:
     """Its policy is a file that the conf of no user may name; kept runs are not made again."""
     monkeypatch.setenv("LAGBENCH_STATE_DIR", str(tmp_path))
-    monkeypatch.setattr(experiment_runs, "is_kept", lambda _, key: key == "pair_2_pick")
+    monkeypatch.setattr(executions, "is_kept", lambda _, key: key == "pair_2_pick")
     task: Any = copy.copy(bag.dags["advise"].get_task(f"prove_{number + 1}"))
     triggered: list[dict[str, Any]] = []
     monkeypatch.setattr(
@@ -324,6 +330,16 @@ def test_the_example_restores_what_three_swaps_replaced() -> None:
     restore: Any = dag.get_task("restore")
     assert (restore.undo, restore.is_teardown) == ("apply_1", True)
     assert restore.upstream_task_ids == {"apply_1", "compare"}
+
+
+def test_the_example_on_spark_ends_what_it_starts() -> None:
+    """The teardown runs after a crash, too: that of a setup would not when the setup has failed."""
+    dag = DagBag(str(PROJECT_ROOT / "docs" / "examples")).dags["work_off_with_spark"]
+    end: Any = dag.get_task("end")
+
+    assert (end.is_teardown, end.ends, end.upstream_task_ids) == (True, "consume", {"consume"})
+    consume: Any = dag.get_task("consume")
+    assert (consume.deferrable, consume.is_setup) == (True, False)
 
 
 def test_the_examples_wait_for_an_event() -> None:

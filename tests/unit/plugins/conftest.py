@@ -183,7 +183,7 @@ def change_scenario(world: World, **fields: Any) -> str:
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """Return a planned run and an empty bench."""
     from lagbench.adapters.kube import cluster_check as manifest_files
-    from lagbench_airflow import task_life as phases
+    from lagbench.results import phases
     from lagbench_airflow.hooks import kafka, kube
 
     folder = RunFolder.create(RUN_ID, tmp_path / "runs")

@@ -11,8 +11,8 @@ import pytest
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 
 from lagbench_airflow.hooks import target
-from lagbench_airflow.operators import approve_run
-from lagbench_airflow.operators.approve_run import ApproveRunOperator
+from lagbench_airflow.operators import approve
+from lagbench_airflow.operators.approve import ApproveRunOperator
 
 from airflow.providers.standard.operators import hitl  # isort: skip
 from airflow.sdk.exceptions import TaskAwaitingInput  # isort: skip
@@ -42,7 +42,7 @@ def test_a_person_is_asked_before_a_run_against_a_cluster(
     """Not on the embedded bench, nor where nobody can answer, nor where one has answered."""
     asked: list[str] = []
     monkeypatch.setattr(target, "is_embedded", lambda: not on_cluster)
-    monkeypatch.setattr(approve_run, "can_be_answered", lambda: has_people)
+    monkeypatch.setattr(approve, "can_be_answered", lambda: has_people)
     monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **given: asked.append(given["subject"]))
     task = ApproveRunOperator(task_id="approve", subject="Run?", defaults="Reject")
     ti = SimpleNamespace(id=1)

@@ -33,6 +33,7 @@ from lagbench.embedded.bench_state import BenchState, ProcessRecord
 from lagbench.embedded.jars import BROKER
 from lagbench.embedded.java import find_java
 from lagbench.errors import NotReady
+from lagbench.results.cell_run import CellRun
 from lagbench_airflow import bench_life
 from lagbench_airflow.bench_life import is_own_bench
 from lagbench_airflow.hooks import target
@@ -41,7 +42,6 @@ from lagbench_airflow.operators.apply_run_policy import (
     autoscaler_version,
     started_versions,
 )
-from lagbench_airflow.task_life import CellRun
 
 
 def stand_in_for_bench(

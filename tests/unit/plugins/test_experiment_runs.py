@@ -13,9 +13,7 @@ from tests.fakes.experiments import BASE, write_run
 
 from lagbench.adapters.runs.experiment_folder import ExperimentFolder
 from lagbench.errors import NotReady, WrongInput
-from lagbench.results.executions import read_execution, read_progress
-from lagbench_airflow import experiment_runs
-from lagbench_airflow.experiment_runs import record_order, write_result
+from lagbench.results.executions import read_execution, read_progress, record_order, write_result
 from lagbench_airflow.operators.rehearse_experiment_cell import RehearseExperimentCellOperator
 
 from airflow.sdk.exceptions import AirflowException  # isort: skip
@@ -26,7 +24,6 @@ def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a catalog with one experiment, and an embedded bench as target."""
     monkeypatch.setenv("LAGBENCH_RUNS_DIR", str(tmp_path / "runs"))
     monkeypatch.setenv("LAGBENCH_CATALOG", str(tmp_path))
-    monkeypatch.setattr(experiment_runs.target, "target_name", lambda: "embedded")
     for folder, name in (("experiments", "tiny"), ("scenarios", "quick_spike")):
         (tmp_path / folder).mkdir()
         source = Path(__file__).parents[3] / "include/catalog/scenarios/quick_spike.yaml"
@@ -56,7 +53,7 @@ def complete(order: dict[str, Any], key: str, dag_run: str) -> str:
 
 def test_the_order_is_recorded_with_the_conf_of_every_run(catalog: Path) -> None:
     """The execution belongs to the Dag; each conf has seed, phase and settings of its pair."""
-    order = record_order("tiny")
+    order = record_order("tiny", "embedded")
     execution = read_execution(ExperimentFolder(Path(order["folder"])))
 
     assert execution.started_by == "dag"
@@ -74,13 +71,13 @@ def test_a_cell_that_cannot_run_ends_the_dag_before_its_first_run(catalog: Path)
     (catalog / "experiments" / "tiny.yaml").write_text(yaml.safe_dump(wrong))
 
     with pytest.raises(WrongInput, match="partitions"):
-        record_order("tiny")
+        record_order("tiny", "embedded")
     assert not (catalog / "runs").exists()
 
 
 def test_a_missed_slo_is_kept_as_a_result(catalog: Path) -> None:
     """The Dag run failed, and the run is recorded with its verdict."""
-    order = record_order("tiny")
+    order = record_order("tiny", "embedded")
     dag_run = ended(catalog, order, "pair_1_eager", verdict="fail")
 
     run_id = complete(order, "pair_1_eager", dag_run)
@@ -97,7 +94,7 @@ def test_an_undetermined_run_is_repeated_once_and_then_a_gap(
 
     A try without a verdict takes no repetition away.
     """
-    order, key = record_order("tiny"), "pair_1_eager"
+    order, key = record_order("tiny", "embedded"), "pair_1_eager"
     if bench_failed_at_first:
         with pytest.raises(NotReady, match="plan_cell"):
             complete(order, key, "another")
@@ -113,7 +110,7 @@ def test_an_undetermined_run_is_repeated_once_and_then_a_gap(
 
 def test_a_run_without_a_verdict_is_no_result(catalog: Path) -> None:
     """The task fails and nothing is recorded: the bench, not the policy, is at fault."""
-    order = record_order("tiny")
+    order = record_order("tiny", "embedded")
     dag_run = ended(catalog, order, "pair_1_eager")
     (catalog / "runs" / "pair-1-eager-1" / "verdict.json").unlink()
 
@@ -126,7 +123,7 @@ def test_a_run_without_a_verdict_is_no_result(catalog: Path) -> None:
 
 def test_the_last_task_writes_the_result(catalog: Path) -> None:
     """It names the file and the differences; with runs missing it fails."""
-    order = record_order("tiny")
+    order = record_order("tiny", "embedded")
     with pytest.raises(NotReady, match="12 runs"):
         write_result(order["folder"])
     for key in order["confs"]:

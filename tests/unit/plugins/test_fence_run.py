@@ -20,9 +20,9 @@ from lagbench.core.keda.loop.zero_and_minimum import READY
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.core.telemetry.records_of_programs import ActionEnded
 from lagbench.errors import NotReady
+from lagbench.results.cell_run import CellRun
 from lagbench_airflow.operators import fence_run
 from lagbench_airflow.operators.fence_run import FenceRunOperator
-from lagbench_airflow.task_life import CellRun
 
 
 @pytest.fixture(autouse=True)

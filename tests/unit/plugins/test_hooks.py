@@ -12,6 +12,7 @@ from kubernetes.client import Configuration
 from kubernetes.config import incluster_config
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 
+from lagbench.adapters.kafka import kafka_lag
 from lagbench.core.keda.loop.source_metrics import PartitionOffsets
 from lagbench.errors import NotReady, WrongInput
 from lagbench_airflow.hooks import kafka
@@ -38,9 +39,9 @@ def test_the_lag_of_a_partition(
     monkeypatch: pytest.MonkeyPatch, offsets: PartitionOffsets, lag: int | None
 ) -> None:
     """It is what the group has not committed; unknown offsets fail the reading."""
-    monkeypatch.setattr(kafka, "read_partitions", lambda *_: [2])
-    monkeypatch.setattr(kafka, "read_offsets", lambda *_, **__: {("orders", 2): offsets})
-    reader = kafka.LagReader({"bootstrap.servers": "127.0.0.1:1"}, awaits_transactions=False)
+    monkeypatch.setattr(kafka_lag, "read_partitions", lambda *_: [2])
+    monkeypatch.setattr(kafka_lag, "read_offsets", lambda *_, **__: {("orders", 2): offsets})
+    reader = kafka_lag.open_admin("127.0.0.1:1")
     try:
         if lag is None:
             with pytest.raises(NotReady, match="orders partition 2"):

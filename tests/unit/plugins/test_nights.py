@@ -21,16 +21,16 @@ from lagbench.core.cluster.lease import longest_run_seconds
 from lagbench.core.compare.cell_identity import content_digest
 from lagbench.errors import NotReady, WrongInput
 from lagbench.project import PROJECT_ROOT
-from lagbench.results.gate import COMPARISON_FILE
+from lagbench.results.cell_run import CellRun, read_scenario
+from lagbench.results.gate import COMPARISON_FILE, DAY_NS, tidy_run_folders
 from lagbench.results.measure_run import judge_run, measure_run, record_check
-from lagbench.results.read_run import read_scenario
 from lagbench_airflow import bench_life, run_lookup
 from lagbench_airflow import nights as rehearsal
-from lagbench_airflow.nights import DAY_NS, cells_of_night, tidy_run_folders
+from lagbench_airflow.nights import cells_of_night
 from lagbench_airflow.operators.start_companions import CellOperator
 from lagbench_airflow.params import MORE_CELLS
 from lagbench_airflow.run_lookup import NIGHTLY_DAG, SCENARIO_DAG, folder_of_page
-from lagbench_airflow.task_life import CellRun, TaskKilled, ends_when_killed
+from lagbench_airflow.task_life import TaskKilled, ends_when_killed
 
 from airflow.dag_processing.dagbag import DagBag  # isort: skip
 from lagbench.core.measures.checks import Check
@@ -271,7 +271,7 @@ def test_the_verdict_reads_the_measured_run_and_its_checks(
     folder: RunFolder = quick_spike_run().write(tmp_path)
     done = {}
     for kind, name in CHECKED_BY.items():
-        task = kind(task_id=name, run_folder=str(folder.path), kafka_conn_id="none")
+        task = kind(task_id=name, run_folder=str(folder.path))
         done[name] = {} if kind is left_out else task.execute({})
         if kind is RunRebalancesCheckOperator:  # which measures the run
             measures = measure_run(folder).model_dump(mode="json")

@@ -16,6 +16,7 @@ from tests.unit.plugins.conftest import SERVERS, World
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.catalog.catalog import checked_cell, load_policy, load_scenario
 from lagbench.catalog.catalog_files import catalog_folder, list_policies, list_scenarios
+from lagbench.catalog.conf import refuse_unknown, settings_of
 from lagbench.catalog.experiments import load_experiment
 from lagbench.catalog.own_consumers import read_own_deployment
 from lagbench.core.cluster.cluster_settings import ClusterSettings
@@ -23,18 +24,13 @@ from lagbench.core.compare.cell_identity import content_digest
 from lagbench.errors import WrongInput
 from lagbench.orchestrator.sealed_conf import seal
 from lagbench.project import PROJECT_ROOT
+from lagbench.results.cell_run import CellRun
 from lagbench.results.compared_runs import cell_of
 from lagbench_airflow import bench_life as run_topics
 from lagbench_airflow import params as planning
 from lagbench_airflow.hooks import kafka
 from lagbench_airflow.hooks import target as targets
-from lagbench_airflow.params import (
-    refuse_unknown,
-    rehearsal_params,
-    scenario_run_params,
-    settings_of,
-)
-from lagbench_airflow.task_life import CellRun
+from lagbench_airflow.params import rehearsal_params, scenario_run_params
 
 from airflow.sdk.definitions.param import ParamsDict  # isort: skip
 from airflow.sdk.exceptions import ParamValidationError  # isort: skip

@@ -16,9 +16,9 @@ from lagbench.core.live.run_state import state_of
 from lagbench.core.scenario.run_names import RUN_ID_LABEL, RunNames
 from lagbench.errors import StillWaiting
 from lagbench.programs.live.run_follower import PhaseLog
+from lagbench.results.cell_run import CellRun
 from lagbench_airflow.sensors import run_sensor as waits
 from lagbench_airflow.sensors.run_sensor import ACTIONS_PLAYED, RunSensor, Wait
-from lagbench_airflow.task_life import CellRun
 from lagbench_airflow.triggers.condition import ConditionTrigger
 from lagbench_airflow.triggers.conditions import RunGroupStable
 

@@ -31,7 +31,9 @@ from lagbench.core.keda.loop.source_metrics import PartitionOffsets
 from lagbench.core.scenario.run_names import RUN_ID_LABEL, SWAP_ANNOTATION, RunNames
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.errors import NotReady
+from lagbench.orchestrator.airflow_supervisor import airflow_pid, outermost_airflow
 from lagbench.programs.live.run_follower import parse_settings
+from lagbench.results.cell_run import CellRun
 from lagbench_airflow.operators import start_companions as follow_run
 from lagbench_airflow.operators.apply_run_policy import ApplyRunPolicyOperator
 from lagbench_airflow.operators.fence_run import FenceRunOperator
@@ -40,11 +42,8 @@ from lagbench_airflow.operators.start_companions import (
     FollowRunOperator,
     StartActionsOperator,
     StartRecorderOperator,
-    airflow_pid,
-    outermost_airflow,
 )
 from lagbench_airflow.sensors.run_sensor import ACTIONS_PLAYED, REPLICAS_SETTLED, RunSensor, Wait
-from lagbench_airflow.task_life import CellRun
 
 KILL = {"kind": "kill_pod", "at_seconds": 5}
 SWAP = {"kind": "swap_policy", "at_seconds": 6, "policy": "other"}

@@ -20,6 +20,7 @@ from tests.unit.plugins.conftest import RUN_ID, SERVERS, World
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.embedded import spark_packages
 from lagbench.errors import NotReady, WrongInput
+from lagbench.results.phases import shown_progress
 from lagbench.shared_with_spark.spark_job import PROGRESS_FILE
 from lagbench_airflow.hooks.spark import SparkTarget
 from lagbench_airflow.operators import submit_spark_job
@@ -27,7 +28,6 @@ from lagbench_airflow.operators.submit_spark_job import (
     WRITTEN_TABLES,
     PipelineJob,
     SubmitSparkJobOperator,
-    shown_progress,
 )
 
 CONNECTION = "AIRFLOW_CONN_SPARK_DEFAULT"

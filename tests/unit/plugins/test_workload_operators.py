@@ -35,7 +35,7 @@ from lagbench.embedded.broker import ProxiedListener
 from lagbench.errors import NotReady, PodsRefused, StillWaiting
 from lagbench_airflow.hooks.kube import EmbeddedAccess
 from lagbench_airflow.operators import run_consumers
-from lagbench_airflow.operators.run_consumers import start_spark
+from lagbench_airflow.operators.run_spark_consumer import start_spark
 from lagbench_airflow.operators.start_companions import Place
 from lagbench_airflow.task_life import wrong_input_is_final
 
@@ -189,7 +189,6 @@ def test_refused_pods_end_the_wait(
 
 
 CHECKED = checked_cell("spark_consumer")
-CELL: Any = SimpleNamespace(scenario=CHECKED.scenario, policy=CHECKED.policy)
 CLAIM = "PersistentVolumeClaim/lagbench-spark-checkpoint"
 
 
@@ -210,7 +209,8 @@ def started_spark(storage_class: str | None = None, kube: ClusterKube | None = N
     kube = kube or ClusterKube()
     settings = ClusterSettings(storage_class=storage_class)
     place: Any = Place(kube, RunTarget(RunNames("a-run"), "kafka:9092", settings), None)  # type: ignore[arg-type]
-    start_spark(CELL, place)
+    floor = CHECKED.policy.limits.floor_replicas
+    start_spark(place, CHECKED.scenario, floor, checkpoint=Path("/checkpoint"))
     return kube
 
 

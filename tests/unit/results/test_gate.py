@@ -23,6 +23,7 @@ from lagbench.core.measures.measures import NAMED
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import LagbenchError, NotReady, WrongInput
 from lagbench.results import history
+from lagbench.results.cell_run import read_scenario
 from lagbench.results.compared_runs import NOISE_FLOORS_FILE, pinned_baselines, read_compared
 from lagbench.results.gate import accept, judge_night, read_record, references
 from lagbench.results.history import (
@@ -35,7 +36,6 @@ from lagbench.results.history import (
     update_history,
 )
 from lagbench.results.measure_run import judge_run, rejudge_run
-from lagbench.results.read_run import read_scenario
 
 GOOD = quick_spike_measures()
 

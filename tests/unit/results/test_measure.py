@@ -19,8 +19,8 @@ from lagbench.core.telemetry.records_of_recorder import PodSeen, ReadGap
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import LagbenchError, NotReady, WrongInput
 from lagbench.report.page import write_report
+from lagbench.results.cell_run import read_scenario
 from lagbench.results.measure_run import judge_run, measure_run
-from lagbench.results.read_run import read_scenario
 from lagbench.results.run_prediction import predict_run, read_prediction
 
 SECOND = 1_000_000_000

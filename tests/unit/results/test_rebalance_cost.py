@@ -19,8 +19,8 @@ from lagbench.core.telemetry.records_of_programs import (
 from lagbench.core.telemetry.records_of_recorder import PodSeen, ReplicaSample
 from lagbench.core.verdict.slo import SloResult
 from lagbench.core.verdict.verdict import judge
+from lagbench.results.cell_run import read_scenario
 from lagbench.results.measure_run import measure_run
-from lagbench.results.read_run import read_scenario
 
 SECOND = 1_000_000_000
 

@@ -75,6 +75,27 @@ class LagClient(AdminClient):
                 self._consumers[group] = Consumer({**self._settings, **own})
             return self._consumers[group]
 
+    def offsets(self, group: str, topic: str) -> dict[int, PartitionOffsets]:
+        """Return end and committed offset of every partition of ``topic``."""
+        return read_group_lag(self, group, topic)
+
+    def lags(self, group: str, topic: str) -> dict[int, int]:
+        """Return the messages of each partition that the group has not committed yet.
+
+        Without a commit all messages that the partition still keeps count. A commit beyond the end
+        (read after it, or of a topic that was created again) counts as 0: a negative lag would hide
+        the lag of another partition.
+        """
+        places = [(topic, number) for number in read_partitions(self, topic)]
+        found = read_offsets(self, group, places, wants_earliest=lambda at: at.committed is None)
+        lags = {}
+        for (_, number), at in found.items():
+            begin = at.earliest if at.committed is None else at.committed
+            if at.end is None or begin is None:
+                raise NotReady(f"the offsets of {topic} partition {number} are unknown")
+            lags[number] = max(at.end - begin, 0)
+        return lags
+
     def close(self) -> None:
         """Close the consumers; librdkafka closes the admin client when the object is deleted."""
         with self._consumers_lock:

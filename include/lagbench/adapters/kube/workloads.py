@@ -51,15 +51,19 @@ def remove_workloads(
         kube.wait_gone(
             kind, label_selector=label_selector, timeout_seconds=POLICY_GONE_TIMEOUT_SECONDS
         )
-    # A user's own pods may have a long grace period.
-    graces = [
-        float((pod.get("spec") or {}).get("terminationGracePeriodSeconds", _DEFAULT_GRACE_SECONDS))
-        for pod in kube.list("Pod", label_selector=label_selector)
-    ]
-    longest_seconds = max(graces, default=0.0) + _AFTER_GRACE_SECONDS
-    leaving_seconds = max(PODS_GONE_TIMEOUT_SECONDS, longest_seconds)
-    kube.wait_gone("Pod", label_selector=label_selector, timeout_seconds=leaving_seconds)
+    longest_seconds = leaving_seconds(kube.list("Pod", label_selector=label_selector))
+    within_seconds = max(PODS_GONE_TIMEOUT_SECONDS, longest_seconds)
+    kube.wait_gone("Pod", label_selector=label_selector, timeout_seconds=within_seconds)
     return removed
+
+
+def leaving_seconds(pods: Iterable[Manifest]) -> float:
+    """Return how long deleted pods may take: those of a user may have a long grace period."""
+    graces = (
+        float((pod.get("spec") or {}).get("terminationGracePeriodSeconds", _DEFAULT_GRACE_SECONDS))
+        for pod in pods
+    )
+    return max(graces, default=_DEFAULT_GRACE_SECONDS) + _AFTER_GRACE_SECONDS
 
 
 HAD_REPLICAS = "lagbench.io/replicas-before-action"
@@ -259,7 +263,7 @@ CLUSTER_START_SECONDS = 300.0
 """For pods of a cluster: a node may have to be added, and a new node pulls the image."""
 REFUSED_SECONDS = 5.0
 """Kubernetes tries ten times in that time, so what it is still counting does not end the wait."""
-LOG_LINES = 5
+LOG_LINES, LOG_CHARACTERS = 5, 1000
 
 
 def start_limit_seconds(*, is_embedded: bool) -> float:
@@ -317,7 +321,7 @@ def require_lasting(kube: Kube, pods: Iterable[Mapping[str, Any]], workload: str
     for pod in pods:
         name, ended = str(pod["metadata"]["name"]), repeated_ends(pod)
         if ended is not None and name.startswith(f"{workload}-"):
-            raise PodsEnded(f"Pod/{name}: {ended}{_last_words(kube, pod)}")
+            raise PodsEnded(f"Pod/{name}: {ended}{last_words(kube, pod)}")
 
 
 def _what_keeps(kube: Kube, workload: str) -> list[str]:
@@ -332,13 +336,14 @@ def _what_keeps(kube: Kube, workload: str) -> list[str]:
         for container in status.get("containerStatuses") or []:
             waiting = (container.get("state") or {}).get("waiting") or {}
             reasons += [waiting[key] for key in ("reason", "message") if waiting.get(key)]
-        reported.append(f"Pod/{name}: {', '.join(dict.fromkeys(reasons))}{_last_words(kube, pod)}")
+        reported.append(f"Pod/{name}: {', '.join(dict.fromkeys(reasons))}{last_words(kube, pod)}")
     return reported
 
 
-def _last_words(kube: Kube, pod: Mapping[str, Any]) -> str:
+def last_words(kube: Kube, pod: Mapping[str, Any]) -> str:
+    """Return the end of each log of the pod, to stand behind a message; empty: there is none."""
     ends = {
-        name: " | ".join(text.strip().splitlines()[-LOG_LINES:])
+        name: " | ".join(text.strip()[-LOG_CHARACTERS:].splitlines()[-LOG_LINES:])
         for name, text in logs_of_pod(kube, pod).items()
     }
     return "".join(
@@ -379,9 +384,6 @@ def require_admitted(kube: Kube, workload: Manifest, *, where: str) -> None:
         )
 
 
-_LAST_CHARACTERS = 1000
-
-
 def logs_of_pod(kube: Kube, pod: Mapping[str, Any]) -> dict[str, str]:
     """Return what the pod's containers have written so far, by POD or, if several, POD.CONTAINER.
 
@@ -395,11 +397,3 @@ def logs_of_pod(kube: Kube, pod: Mapping[str, Any]) -> dict[str, str]:
             text = kube.pod_logs(name, container)
             found[name if len(containers) == 1 else f"{name}.{container}"] = text
     return found
-
-
-def last_words(kube: Kube, pod: Mapping[str, Any]) -> str:
-    """Return the end of each log of the pod, for a message; of several with their names."""
-    ends = {name: text[-_LAST_CHARACTERS:] for name, text in logs_of_pod(kube, pod).items()}
-    if len(ends) == 1:
-        return next(iter(ends.values()))
-    return "; ".join(f"{name}: {end}" for name, end in ends.items())

@@ -46,6 +46,9 @@ class RunTarget:
     cluster: ClusterSettings = _AS_COMMITTED
     workload: Workload = "Deployment"
     """The kind of the consumers' workload, which the policy scales and the recorder observes."""
+    topic: str | None = None
+    """The consumers read this; None: the run's own."""
+    group: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,9 @@ def workload_for_run(
 def group_settings(target: RunTarget) -> dict[str, Any]:
     """Return what names topics and group for a program."""
     names = target.names
-    return {"run_id": names.run_id, **({"is_second": True} if names.is_second else {})}
+    second = {"is_second": True} if names.is_second else {}
+    topic = {} if target.topic is None else {"topic": target.topic}
+    return {"run_id": names.run_id, **second, **topic}
 
 
 def consumer_for_run(

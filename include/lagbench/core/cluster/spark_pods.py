@@ -99,6 +99,7 @@ def spark_driver_for_run(
 ) -> Manifest:
     """Return the driver's Deployment; ``seed`` draws the costs of messages."""
     work = {**_work(settings), **work_settings(seed, poison, pace)}
+    work |= {} if target.group is None else {"group": target.group}
     manifest = _spark_pod(deployment, target, place, {**work, "floor_workers": floor_workers})
     pod = manifest["spec"]["template"]["spec"]
     pod["terminationGracePeriodSeconds"] = grace_seconds(settings)

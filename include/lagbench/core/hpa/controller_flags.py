@@ -108,11 +108,6 @@ class ControllerFlags:
         up, down = behavior.scale_up.tolerance, behavior.scale_down.tolerance
         return Tolerances(usual if up is None else up, usual if down is None else down)
 
-    @property
-    def are_set(self) -> bool:
-        """Return whether the object sets any."""
-        return self != ControllerFlags()
-
 
 def controller_flags(manifest: Mapping[str, Any], *, where: str) -> ControllerFlags:
     """Return the flags that a ScaledObject or an HPA sets for itself.

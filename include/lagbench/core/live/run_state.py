@@ -12,6 +12,7 @@ _STATES = {
     "create_topics": "creating topics",
     "follow_run": "starting consumers",
     "run_consumers": "starting consumers",
+    "run_spark_consumer": "starting consumers",
     "start_recorder": "starting the recorder",
     "apply_scaling_policy": "applying the policy",
     "group_stable": "waiting for a stable group",

@@ -102,12 +102,14 @@ def test_each_container_has_a_log_and_one_without_is_left_out() -> None:
     """Of a single one its name is the pod's; one that waits for its image hides no other one."""
     kube = holding(pod("main"), p="failed")
     assert logs_of_pod(kube, pod("main")) == {"p": "failed"}
-    assert last_words(kube, pod("main")) == "failed"
+    assert last_words(kube, pod("main")) == "; its log ends: failed"
 
     found = pod("main", "proxy", "waiting")
     kube = holding(found, p_main="x" * 999 + "failed", p_proxy="up")
     assert logs_of_pod(kube, found).keys() == {"p.main", "p.proxy"}
-    assert last_words(kube, found) == f"p.main: {'x' * 994}failed; p.proxy: up"
+    assert last_words(kube, found) == (
+        f"; the log p.main ends: {'x' * 994}failed; the log p.proxy ends: up"
+    )
 
 
 def test_the_api_server_is_asked_for_the_container(monkeypatch: pytest.MonkeyPatch) -> None:

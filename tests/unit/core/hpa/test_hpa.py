@@ -188,7 +188,6 @@ def test_an_object_sets_flags_of_the_controller_for_itself(
     manifest = {"metadata": {"annotations": annotations}}
     if sync is not None:
         found = controller_flags(manifest, where="policy")
-        assert found.are_set == bool(annotations)
         assert (found.sync_seconds_in_force, found.tolerances(None).up) == (sync, tolerance)
         return
     with pytest.raises(WrongInput) as refused:

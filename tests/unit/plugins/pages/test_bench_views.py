@@ -235,7 +235,9 @@ def test_an_experiment_is_shown_with_its_progress(nights: Path) -> None:
 def test_a_plan_predicts_a_cell(nights: Path) -> None:
     """With its pictures, its needs, the findings of its policy, and the conf for Trigger."""
     reply = client().get("/plan?scenario=hello&seed=3")
+    given_up = client().get("/plan?scenario=hello&overrides=abort.lag_records=1")
 
     assert reply.status_code == 200
+    assert "abort.lag_records 1:" in given_up.text
     assert reply.text.count('<svg class="lines"') == 2
     assert "{&#34;scenario&#34;: &#34;hello&#34;, &#34;seed&#34;: 3}" in reply.text

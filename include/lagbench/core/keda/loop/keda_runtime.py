@@ -117,11 +117,6 @@ class KedaObject:
             return FALLBACK_EXISTS
         return NO_FALLBACK if self._health.stored else FALLBACK_UNKNOWN
 
-    @property
-    def hpa_writes_stale_conditions(self) -> bool:
-        """Return whether the HPA's path writes the conditions it saw before the first poll."""
-        return self._fallback is not None and self._health.has_hpa_copy
-
     def annotate(self, annotations: ScalingAnnotations) -> None:
         """Take changed annotations: they restart neither the scalers nor the loop."""
         self.spec = self.spec.model_copy(update={"annotations": annotations})

@@ -191,11 +191,6 @@ class HealthBook:
         """Let the HPA's path use the stored counters: the scale loop has built the scalers."""
         self._hpa_copy = None
 
-    @property
-    def has_hpa_copy(self) -> bool:
-        """Return whether the HPA's path has a copy of its own."""
-        return self._hpa_copy is not None
-
     def keep_only(self, names: Collection[str]) -> None:
         """Drop counters of metrics that the object no longer has."""
         self.stored = {name: item for name, item in self.stored.items() if name in names}

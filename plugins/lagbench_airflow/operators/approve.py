@@ -1,4 +1,4 @@
-"""Ask a person whether the advised policy is written, unless the run's conf has answered."""
+"""Ask a person before a run against a cluster, and before an advised policy is written."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.execution_time import task_runner
+
+from lagbench.catalog.conf import EXPERIMENT
+from lagbench.orchestrator.sealed_conf import SEALED
+from lagbench_airflow.hooks import target
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -32,3 +36,20 @@ def can_be_answered() -> bool:
     """
     comms = getattr(task_runner, "SUPERVISOR_COMMS", None)
     return type(comms).__name__ != "InProcessSupervisorComms"
+
+
+class ApproveRunOperator(ApprovalOperator):
+    """Wait for the answer in Airflow's page of required actions; a rejected run fails here.
+
+    It does not wait on the embedded bench, with ``ask`` off in the conf, for a Dag whose starter
+    has answered (experiments, advice), or under ``lagbench run``, whose ``--target`` is the answer.
+    """
+
+    def execute(self, context: Context) -> Any:
+        """Park the task until the answer, or end it."""
+        params = context["params"]
+        is_answered = not params["ask"] or params.get(SEALED) or params.get(EXPERIMENT)
+        if target.is_embedded() or is_answered or not can_be_answered():
+            self.log.info("no answer is needed")
+            return None
+        return super().execute(context)
