@@ -169,7 +169,7 @@ class ConsumerPod:
             # The transaction that is open stays open, as it does when a process just ends.
             self.worker.stop(sends_done=not self.options.is_transactional)
         self.rebalancing.is_leaving = True
-        if self.options.graceful_shutdown and self.options.balancer == "cooperative-sticky":
+        if self.options.graceful_shutdown and self.options.instance_id is None:
             self._await_leave()
         # The client's close has no time limit; without a broker the group forgets the member.
         closing = threading.Thread(target=self.consumer.close, name="close", daemon=True)
@@ -224,9 +224,12 @@ class ConsumerPod:
         ends. With partitions ``close`` leaves.
         """
         deadline = time.monotonic() + _CLOSE_SECONDS
-        while self.consumer.memberid() and not self.consumer.assignment():
-            if self.options.instance_id is not None or time.monotonic() > deadline:
-                return
+        while (
+            self.options.balancer == "cooperative-sticky"
+            and self.consumer.memberid()
+            and not self.consumer.assignment()
+            and time.monotonic() < deadline
+        ):
             self.consumer.poll(_POLL_SECONDS)
 
     def _wait_settled(self, works: list[PartitionWork], deadline: float) -> bool:

@@ -111,6 +111,7 @@ def test_a_pod_that_leaves_joins_no_rebalance_of_others(
         close=lambda: asked.append("closed"),
         commit=lambda *, offsets, **_: asked.append("committed") or offsets,
         memberid=lambda: "member-1",
+        assignment=lambda: [3],
     )
     reports = PodReports(chosen, reported.send, PodCounts(), SteadyClock())
     pod = ConsumerPod(chosen, cast("Any", client), reports, SteadyClock())
