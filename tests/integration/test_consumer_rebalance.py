@@ -189,7 +189,7 @@ def test_close_alone_leaves_a_cooperative_member_without_partitions_behind(
             held = {len(one.assignment()), len(other.assignment())}
             return held == {0, 1} and shares_out(kafka_admin, names.group, 2, 1)
 
-        eventually(is_shared_out, "both members")
+        eventually(lambda: all(is_shared_out() for _ in range(10)), "both members, at rest")
         surplus = other if one.assignment() else one
         if unsubscribes:
             surplus.unsubscribe()
