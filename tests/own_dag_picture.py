@@ -55,7 +55,7 @@ def take_picture(path: Path) -> Path:
         broker = stack.enter_context(_running_broker(folder / "broker"))
         shop = stack.enter_context(running_shop(broker, folder / "localkube"))
         (folder / "airflow").mkdir()
-        airflow = stack.enter_context(running_airflow(shop, folder / "airflow"))
+        airflow = stack.enter_context(running_airflow(shop.connections, folder / "airflow"))
         shop.scale(2)
         shop.await_members(2, hold=1)
         run_id = airflow.start(CONF)

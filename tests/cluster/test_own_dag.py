@@ -52,7 +52,7 @@ def shop(
 @pytest.fixture
 def airflow(shop: Shop, tmp_path: Path) -> Iterator[Airflow]:
     """Provide an Airflow with the example Dag."""
-    with running_airflow(shop, tmp_path) as airflow:
+    with running_airflow(shop.connections, tmp_path) as airflow:
         yield airflow
 
 

@@ -102,7 +102,7 @@ def shop_on(
     for number in range(MESSAGES):
         producer.produce(TOPIC, b"order", partition=number % PARTITIONS)
     assert producer.flush(120) == 0
-    connections = _connections(broker, airflows_kubeconfig)
+    connections = connections_to(broker.bootstrap_servers, airflows_kubeconfig)
     script = CONSUMER % broker.bootstrap_servers
     manifest = pod_manifests.deployment(GROUP, 0, script, **container)
     manifest["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 20
@@ -113,8 +113,9 @@ def shop_on(
         yield Shop(kube, connections)
 
 
-def _connections(broker: Broker, kubeconfig: Path) -> dict[str, str]:
-    kafka = {"bootstrap.servers": broker.bootstrap_servers}
+def connections_to(servers: str, kubeconfig: Path) -> dict[str, str]:
+    """Return the variables of Airflow's connections to a broker and a cluster."""
+    kafka = {"bootstrap.servers": servers}
     kubernetes = {"kube_config_path": str(kubeconfig), "namespace": pod_manifests.NAMESPACE}
     return {
         f"AIRFLOW_CONN_{kind.upper()}_DEFAULT": json.dumps({"conn_type": kind, "extra": extra})
@@ -136,17 +137,22 @@ class Airflow:
     server: airflow_server.AirflowServer
     state_dir: Path
 
-    def start(self, conf: dict[str, str]) -> str:
+    def start(self, conf: dict[str, str], dag: str = "guard_deployment") -> str:
         """Start a run through the REST API; returns its id."""
+        run = {"logical_date": None, "conf": conf}
+        return str(self.ask("POST", f"{dag}/dagRuns", run)["dag_run_id"])
+
+    def ask(self, method: str, place: str, body: dict[str, Any]) -> Any:
+        """Send a request to the REST API as the administrator; return the answer."""
         token = airflow_server.api_token(self.server, self.state_dir)
-        reply = httpx.post(
-            f"{self.server.url}/api/v2/dags/guard_deployment/dagRuns",
+        reply = httpx.request(
+            method,
+            f"{self.server.url}/api/v2/dags/{place}",
             headers={"Authorization": f"Bearer {token}"},
-            json={"logical_date": None, "conf": conf},
+            json=body,
             timeout=180,
         )
-        reply.raise_for_status()
-        return str(reply.json()["dag_run_id"])
+        return reply.raise_for_status().json()
 
     def select(self, query: str, *values: str) -> list[tuple[Any, ...]]:
         """Read the database, which costs the API server nothing."""
@@ -177,7 +183,7 @@ class Airflow:
 
 
 @contextmanager
-def running_airflow(shop: Shop, folder: Path) -> Iterator[Airflow]:
+def running_airflow(connections: dict[str, str], folder: Path) -> Iterator[Airflow]:
     """Start Airflow in a home of its own; stop it with everything that it started."""
     dags, state_dir = folder / "dags", folder / "state"
     dags.mkdir()
@@ -192,7 +198,7 @@ def running_airflow(shop: Shop, folder: Path) -> Iterator[Airflow]:
         patch.setenv("AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT", "600")
         give_database(state_dir)
         patch.setattr(airflow_server, "READY_LIMIT_SECONDS", START_LIMIT_SECONDS)
-        server = airflow_server.start_server(state_dir, shop.connections, port=free_port())
+        server = airflow_server.start_server(state_dir, connections, port=free_port())
         root = psutil.Process(server.pid)
         try:
             yield Airflow(server, state_dir)

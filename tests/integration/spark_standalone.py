@@ -9,7 +9,9 @@ import sys
 import sysconfig
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pyspark
@@ -29,9 +31,22 @@ _OPTIONS += ["-Dspark.master.rest.enabled=false", "-XX:TieredStopAtLevel=1"]
 _SMALL_JVM = {"SPARK_DAEMON_MEMORY": "192m", "SPARK_DAEMON_JAVA_OPTS": " ".join(_OPTIONS)}
 
 
+@dataclass(frozen=True)
+class Standalone:
+    """A cluster: the master's URL for drivers, and its page."""
+
+    master: str
+    page: str
+
+    def state(self) -> dict[str, Any]:
+        """Return what the master says of workers, ``activeapps`` and ``completedapps``."""
+        found: dict[str, Any] = httpx.get(self.page, timeout=10).json()
+        return found
+
+
 @contextlib.contextmanager
-def standalone_cluster(folder: Path) -> Iterator[str]:
-    """Yield the master's URL when both workers have registered; end all three afterwards.
+def standalone_cluster(folder: Path) -> Iterator[Standalone]:
+    """Yield the cluster when both workers have registered; end all three processes afterwards.
 
     They take the driver that has the secret of this process's environment.
     """
@@ -51,8 +66,9 @@ def standalone_cluster(folder: Path) -> Iterator[str]:
             ended.enter_context(_daemon(command, folder / f"daemon-{number}.log"))
             for number, command in enumerate(commands)
         ]
-        _await_workers(f"http://{LOOPBACK}:{page}/json/", running, folder)
-        yield master
+        cluster = Standalone(master, f"http://{LOOPBACK}:{page}/json/")
+        _await_workers(cluster, running, folder)
+        yield cluster
 
 
 def strange_python(folder: Path) -> Path:
@@ -83,12 +99,14 @@ def _daemon(command: list[str], log_path: Path) -> Iterator[subprocess.Popen[byt
             end_process(process.pid, grace_seconds=5)
 
 
-def _await_workers(url: str, running: list[subprocess.Popen[bytes]], folder: Path) -> None:
+def _await_workers(
+    cluster: Standalone, running: list[subprocess.Popen[bytes]], folder: Path
+) -> None:
     give_up_at = time.monotonic() + _START_LIMIT_SECONDS
     alive = 0
     while time.monotonic() < give_up_at:
         with contextlib.suppress(httpx.HTTPError, ValueError):
-            alive = int(httpx.get(url, timeout=10).json()["aliveworkers"])
+            alive = int(cluster.state()["aliveworkers"])
         if alive == WORKERS:
             return
         if any(process.poll() is not None for process in running):

@@ -12,9 +12,15 @@ from urllib.parse import urlsplit
 
 import pyarrow.parquet as pq
 import pytest
+from tests.eventually import eventually
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 from tests.integration.landed_run import NAMES
-from tests.integration.spark_standalone import WORKERS, standalone_cluster, strange_python
+from tests.integration.spark_standalone import (
+    WORKERS,
+    Standalone,
+    standalone_cluster,
+    strange_python,
+)
 from tests.unit.plugins.conftest import SCENARIO
 from tests.unit.spark_jobs.synthetic_run import SyntheticRun
 
@@ -22,9 +28,11 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.policy.policy import Policy
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.embedded.broker import Broker
+from lagbench.project import PROJECT_ROOT
 from lagbench.results.cell_run import CellRun
 from lagbench.shared_with_spark.spark_job import SECRET_VARIABLE
 from lagbench_airflow.operators.submit_spark_job import SubmitSparkJobOperator
+from localkube.processes import start_tied
 
 STORE = os.environ.get("LAGBENCH_TEST_S3", "")  # http://HOST:PORT/BUCKET
 STORE_JARS = os.environ.get("LAGBENCH_TEST_S3_JARS", "")  # a folder with hadoop-aws
@@ -65,6 +73,27 @@ def _connection(master: str, python: Path, settings: dict[str, Any]) -> str:
     return json.dumps({"conn_type": "spark", "host": master, "extra": extra})
 
 
+def account(run_folder: Path) -> dict[str, Any]:
+    """Do the task's work on a run that has its fence, as one try."""
+    task = SubmitSparkJobOperator(task_id="account", run_folder=str(run_folder))
+    task.driver_memory = "700m"
+    scenario, policy = Scenario.model_validate(SCENARIO), Policy.unknown("none", 1)
+    return task.act(CellRun(RunFolder(run_folder), NAMES, scenario, policy), {})
+
+
+def _kill_a_first_try(cluster: Standalone, run_folder: Path) -> None:
+    """Kill a task when its application is on the cluster; return when that has ended."""
+    code = "from tests.integration.test_spark_cluster import *; account(Path(sys.argv[1]))"
+    with (run_folder / "first-try.log").open("wb") as log:
+        command = [sys.executable, "-c", code, str(run_folder)]
+        first = start_tied(command, log=log, cwd=PROJECT_ROOT)
+    eventually(lambda: cluster.state()["activeapps"] or first.poll(), "a submission")
+    assert first.poll() is None, (run_folder / "first-try.log").read_text()[-2000:]
+    first.kill()
+    first.wait(timeout=60)
+    eventually(lambda: not cluster.state()["activeapps"], "the end of its application")
+
+
 def _rows(folder: Path, table: str) -> list[Any]:
     """Return a table's rows in an order of their own: two workers write in another."""
     return sorted(map(repr, pq.read_table(folder / "tables" / table).to_pylist()))
@@ -89,24 +118,25 @@ def test_two_workers_find_what_one_process_found(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Tables and accounting come back into the run folder, equal to those of local[2]."""
+    """Tables and accounting come back into the run folder, equal to those of local[2].
+
+    It is a retry: the first try's task was killed, and its driver has written no accounting.
+    """
     _, expected = landed
     settings = where(tmp_path)
     folder = RunFolder.create(NAMES.run_id, tmp_path / "runs")
     folder.write_text(folder.fence, (expected / "fence.json").read_text())
-    cell = CellRun(folder, NAMES, Scenario.model_validate(SCENARIO), Policy.unknown("none", 1))
     kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(kafka))
     monkeypatch.setenv(SECRET_VARIABLE, "of-this-cluster")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
-    task = SubmitSparkJobOperator(
-        task_id="account", run_folder=str(folder.path), driver_memory="700m"
-    )
-
-    with standalone_cluster(tmp_path) as master:
-        spark = _connection(master, strange_python(tmp_path), settings)
+    with standalone_cluster(tmp_path) as cluster:
+        spark = _connection(cluster.master, strange_python(tmp_path), settings)
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", spark)
-        done = task.act(cell, {})
+        _kill_a_first_try(cluster, folder.path)
+        assert not list(tmp_path.glob(f"*/{NAMES.run_id}/accounting.json"))
+        done = account(folder.path)
+        begun = {app["starttime"]: app["id"] for app in cluster.state()["completedapps"]}
 
     tables = sorted(path.name for path in (expected / "tables").iterdir())
     assert done == {"job": "pipeline", "tables": tables}
@@ -114,5 +144,6 @@ def test_two_workers_find_what_one_process_found(
         assert _rows(folder.path, table) == _rows(expected, table), table
     accounting = folder.read_json(folder.accounting)
     assert accounting == json.loads((expected / "accounting.json").read_text())
-    executors = list((tmp_path / "work").glob("app-*/[0-9]*"))
+    assert len(begun) == 2
+    executors = list((tmp_path / "work").glob(f"{begun[max(begun)]}/[0-9]*"))
     assert len(executors) == WORKERS

@@ -52,8 +52,8 @@ def master(
     monkeypatch.setenv("PYSPARK_PYTHON", str(strange_python(tmp_path)))
     monkeypatch.setenv(SECRET_VARIABLE, "of-this-cluster")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
-    with standalone_cluster(tmp_path) as running:
-        yield running
+    with standalone_cluster(tmp_path) as cluster:
+        yield cluster.master
 
 
 def test_spark_gives_the_advice_of_the_pool(master: str, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from lagbench.orchestrator.target import KIND, ClusterTarget
 CLEAN_UP_LIMIT_SECONDS = 360
 """Deletion of two kinds of policies: 60 s each; of pods: 180 s, or more with a long grace period;
 each call to Kafka: 15 s."""
-REMOVE_WORKLOADS, BENCH_DOWN = "remove_workloads", "bench_down"
+APPROVE, REMOVE_WORKLOADS, BENCH_DOWN = "approve", "remove_workloads", "bench_down"
 _WHERE_KUBECTL_LOOKS = "~/.kube/config"
 
 Say = Callable[[str], None]
@@ -126,10 +126,12 @@ def has_removed_workloads(run_folder: Path) -> bool:
 def clean_up_failures(run_folder: Path) -> list[str]:
     """Return the teardowns of a finished run whose last try failed, each with its reason.
 
-    A failed try before a successful one does not count.
+    A failed try before a successful one does not count. A rejected run has nothing to clean up.
     """
     last = _last_entries(run_folder)
-    failures = [] if REMOVE_WORKLOADS in last else [f"{REMOVE_WORKLOADS}: it did not run"]
+    is_rejected = last.get(APPROVE, {}).get("state") == "failed"
+    is_missing = REMOVE_WORKLOADS not in last and not is_rejected
+    failures = [f"{REMOVE_WORKLOADS}: it did not run"] if is_missing else []
     for name in (REMOVE_WORKLOADS, BENCH_DOWN):
         entry = last.get(name)
         if entry is not None and entry["state"] != "finished":

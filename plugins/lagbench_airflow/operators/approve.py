@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.standard.exceptions import HITLRejectException
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.execution_time import task_runner
 
 from lagbench.catalog.conf import EXPERIMENT
 from lagbench.orchestrator.sealed_conf import SEALED
+from lagbench.results.cell_run import CellRun
+from lagbench.results.phases import record_phase
 from lagbench_airflow.hooks import target
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from lagbench.adapters.runs.run_folder import RunFolder
 
 
 class ApproveAdviceOperator(ApprovalOperator):
@@ -43,6 +48,7 @@ class ApproveRunOperator(ApprovalOperator):
 
     It does not wait on the embedded bench, with ``ask`` off in the conf, for a Dag whose starter
     has answered (experiments, advice), or under ``lagbench run``, whose ``--target`` is the answer.
+    The run folder has question and answer as a phase.
     """
 
     def execute(self, context: Context) -> Any:
@@ -52,4 +58,22 @@ class ApproveRunOperator(ApprovalOperator):
         if target.is_embedded() or is_answered or not can_be_answered():
             self.log.info("no answer is needed")
             return None
+        record_phase(_planned_folder(context), self.task_id, "started")
         return super().execute(context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        """Take the answer; without one in time the scheduler gives the default."""
+        folder, user = _planned_folder(context), event.get("responded_by_user")
+        who = user["name"] if user else "the default, after the time limit"
+        try:
+            answer = super().execute_complete(context, event)
+        except HITLRejectException as error:
+            text = f"rejected by {who}"
+            record_phase(folder, self.task_id, "failed", detail=text)
+            raise HITLRejectException(text) from error
+        record_phase(folder, self.task_id, "finished", detail=f"approved by {who}")
+        return answer
+
+
+def _planned_folder(context: Context) -> RunFolder:
+    return CellRun.open(context["ti"].xcom_pull(task_ids="plan_cell")["run_id"]).folder

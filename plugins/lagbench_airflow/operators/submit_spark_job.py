@@ -218,7 +218,7 @@ class PipelineJob:
             self._end.result()
 
     def _run(self, *, is_held: bool) -> None:
-        from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+        from lagbench_airflow.hooks.spark_submit import TiedSparkSubmitHook
 
         with (
             tempfile.TemporaryDirectory(prefix="lagbench-spark-") as scratch,
@@ -231,7 +231,7 @@ class PipelineJob:
                 if self._has_resumed(namespace):
                     return
                 submission.conf[DRIVER_POD] = self._driver_pod(self.try_number)
-            self.hook = SparkSubmitHook(
+            self.hook = TiedSparkSubmitHook(
                 conn_id=CONNECTION,
                 application_args=self._arguments(is_held=is_held),
                 jars=",".join(submission.jars) or None,
@@ -256,12 +256,8 @@ class PipelineJob:
         with closing(Kube.from_kubeconfig(config) if config else open_kube()) as opened:
             kube = opened.elsewhere(namespace)
             for name in names:
-                try:
-                    if _has_ended(kube, name):
-                        continue
-                except NotReady as error:  # no right to read pods there
-                    log.warning("another driver is submitted: %s", error)
-                    return False
+                if _has_ended(kube, name):
+                    continue
                 log.info("an earlier try's driver still runs: %s", name)
                 kube.wait_until(
                     partial(_has_ended, name=name),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
+from tests.unit.plugins.conftest import World
 
 from lagbench_airflow.hooks import target
 from lagbench_airflow.operators import approve
@@ -33,6 +34,7 @@ ASK = {"ask": True, "scenario": "hello"}
 )
 def test_a_person_is_asked_before_a_run_against_a_cluster(
     monkeypatch: pytest.MonkeyPatch,
+    world: World,
     params: dict[str, Any],
     *,
     on_cluster: bool,
@@ -45,7 +47,8 @@ def test_a_person_is_asked_before_a_run_against_a_cluster(
     monkeypatch.setattr(approve, "can_be_answered", lambda: has_people)
     monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **given: asked.append(given["subject"]))
     task = ApproveRunOperator(task_id="approve", subject="Run?", defaults="Reject")
-    ti = SimpleNamespace(id=1)
+    plan = {"run_id": str(world.folder.path)}
+    ti = SimpleNamespace(id=1, xcom_pull=lambda **_: plan)
     context: Any = {"params": params, "ti": ti, "task_instance": ti}
 
     with pytest.raises(TaskAwaitingInput) if is_asked else contextlib.nullcontext():

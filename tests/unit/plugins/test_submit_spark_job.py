@@ -220,6 +220,21 @@ def test_a_retry_on_kubernetes_waits_for_the_driver_that_runs(
         assert spark.conf["spark.kubernetes.driver.pod.name"] == f"pipeline-{RUN_ID}-2"
 
 
+def test_a_retry_that_cannot_look_for_the_driver_submits_no_second_one(
+    world: World, spark: Submitter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both would write into one run folder."""
+    monkeypatch.setattr(submit_spark_job, "open_kube", lambda: world.kube)
+    settings = {"lagbench_image": "i:1", "lagbench_runs": "/r", "lagbench_runs_claim": "runs"}
+    spark.connect("k8s://https://10.0.0.1:6443", **settings)
+    spark.fence()
+    world.kube.is_down = True
+
+    with pytest.raises(NotReady):
+        spark.task().execute({"ti": SimpleNamespace(try_number=2)})
+    assert not spark.notes.exists()
+
+
 @pytest.mark.parametrize("is_runs_root", [False, True])
 def test_the_run_is_carried_to_a_volume_and_back(
     world: World, spark: Submitter, tmp_path: Path, *, is_runs_root: bool
