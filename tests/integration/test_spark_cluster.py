@@ -86,7 +86,8 @@ def _kill_a_first_try(cluster: Standalone, run_folder: Path) -> None:
     code = "from tests.integration.test_spark_cluster import *; account(Path(sys.argv[1]))"
     with (run_folder / "first-try.log").open("wb") as log:
         command = [sys.executable, "-c", code, str(run_folder)]
-        first = start_tied(command, log=log, cwd=PROJECT_ROOT)
+        paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
+        first = start_tied(command, log=log, cwd=PROJECT_ROOT, env=os.environ | paths)
     eventually(lambda: cluster.state()["activeapps"] or first.poll(), "a submission")
     assert first.poll() is None, (run_folder / "first-try.log").read_text()[-2000:]
     first.kill()

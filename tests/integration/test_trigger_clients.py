@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from typing import Any
 
 import pytest
 from tests.eventually import eventually
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 from tests.integration.autoscaler_setting import LagControl
 
+from lagbench.adapters.kafka.kafka_lag import LagClient, open_admin
 from lagbench.core.scenario.run_names import RunNames
 from lagbench.embedded.broker import Broker
 
@@ -34,13 +36,12 @@ def test_a_wait_keeps_its_clients_and_outlives_a_restart_of_the_broker(
     settings = {"bootstrap.servers": own_broker.bootstrap_servers}
     connection = {"conn_type": "kafka", "extra": settings}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(connection))
-    opened: list[kafka.LagReader] = []
+    opened: list[LagClient] = []
     seen: list[object] = []
 
-    class Counted(kafka.LagReader):
-        def __init__(self, *_: object, **__: object) -> None:
-            super().__init__(settings, awaits_transactions=False)
-            opened.append(self)
+    def counted(*given: Any, **more: Any) -> LagClient:
+        opened.append(open_admin(*given, **more))
+        return opened[-1]
 
     class Watched(Lag):
         def read(self, clients: KeptClients) -> Reading:
@@ -48,7 +49,7 @@ def test_a_wait_keeps_its_clients_and_outlives_a_restart_of_the_broker(
             seen.append(reading.seen["total_lag"])
             return reading
 
-    monkeypatch.setattr(kafka, "LagReader", Counted)
+    monkeypatch.setattr(kafka, "open_admin", counted)
     lag = Watched(
         topic=names.events_topic,
         group=names.group,
