@@ -229,9 +229,10 @@ def _named_until(records: Sequence[TelemetryRecord]) -> dict[str, int]:
     """Return until when the coordinator named each pod's own member; ``records`` are sorted."""
     ids = _own_ids(records)
     reported = [record for record in records if isinstance(record, GroupMembers)]
+    read = [record for record in records if isinstance(record, GroupSample)]
     return {
         member.client_id: following.at
-        for record, following in zip(reported, [*reported[1:], *records[-1:]], strict=False)
+        for record, following in zip(reported, [*reported[1:], *read[-1:]], strict=False)
         for member in record.members
         if member.member_id in ids.get(member.client_id, ())
     }
@@ -240,8 +241,9 @@ def _named_until(records: Sequence[TelemetryRecord]) -> dict[str, int]:
 def left_behind_text(records: Iterable[TelemetryRecord]) -> str:
     """Return which pods ended in order and stayed members of the group; "" if none did.
 
-    A leave waits on the connection behind a join that has begun, and is lost with it. The member
-    then stays until its session ends. If it leads the group, no member gets partitions until then.
+    With cooperative-sticky the close of librdkafka 2.16 sends no leave for a member without
+    partitions, which then stays until its session ends. If it leads the group, no member gets
+    partitions until then.
     """
     by_time = sorted(records, key=lambda record: record.at)
     static = {one.source for one in by_time if isinstance(one, PodStarted) and one.instance_id}
@@ -255,8 +257,8 @@ def left_behind_text(records: Iterable[TelemetryRecord]) -> str:
     if not late:
         return ""
     return (
-        f"{len(late)} pod{'s' * (len(late) > 1)} ended in order and stayed in the group until the"
-        f" session ended, {max(late.values()):.1f} s at most: {', '.join(sorted(late))}"
+        f"{len(late)} pod{'s' * (len(late) > 1)} ended in order and stayed members of the group,"
+        f" {max(late.values()):.1f} s at most: {', '.join(sorted(late))}"
     )
 
 
