@@ -24,6 +24,7 @@ from lagbench.cli.options import (
     asked_cell,
     number,
     refuse,
+    require_own_names,
     slo_limits,
 )
 from lagbench.cli.terminal import Terminal, print_json
@@ -108,7 +109,6 @@ def advise(
 
     Nothing is applied: the policy is a file. Exit code 1: no policy can; 4: not enough data.
     """
-    from lagbench.catalog.catalog import load_policy, policy_file
     from lagbench.cli.prove import prove as rehearsed
     from lagbench.cli.prove import require_provable
     from lagbench.core.advice.question import Question, check_question
@@ -123,7 +123,7 @@ def advise(
         scenarios=[cell.scenario for cell in asked.cells.values()],
         slos=_slos(slo),
         present=asked.present,
-        rivals={policy_file(one).stem: load_policy(one) for one in rival or []},
+        rivals=_rivals(rival or []),
         environment=SimulatedEnvironment(start_up_seconds=pod_start),
         min_replicas=least,
         max_replicas=most,
@@ -139,7 +139,8 @@ def advise(
         master = master_of(on)
     place: dict[str, Any] = {"target": target, "target_settings": target_settings}
     if prove:
-        require_provable(pairs, **place)
+        known = asked.cells if asked.present is not None else ()
+        require_provable(pairs, known, policy, asked.overrides, **place)
     advice = bounds_only(question)
     if asked.lacks:
         update = {"outcome": "not_enough_data", "reasons": tuple(asked.lacks), "bounds": ()}
@@ -249,6 +250,15 @@ def _replay(run: str) -> tuple[Path, bool, list[str], str | None]:
     if version is not None and manifest["fidelity"] == "kubernetes":
         kubernetes = followed_version(version)
     return replay, seen.policy is not None, lacks, kubernetes
+
+
+def _rivals(given: Sequence[str]) -> dict[str, Policy]:
+    """Return them by the names of their files; the present policy has one, too."""
+    from lagbench.catalog.catalog import load_policy, policy_file
+
+    names = [policy_file(one).stem for one in given]
+    require_own_names("--rival", ["present", *names])
+    return dict(zip(names, map(load_policy, given), strict=True))
 
 
 def _slos(given: Sequence[str] | None) -> list[AskedSlo]:

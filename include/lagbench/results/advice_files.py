@@ -127,7 +127,9 @@ def headline(advice: Advice) -> str:
     if advice.outcome == "not_enough_data":
         return f"Not enough data to advise on {asked}."
     if pick is None:
-        return f"No policy can hold {asked}."
+        none = f"None of {advice.searched.candidates:,} policies can be advised for"
+        is_proven = any(one.is_broken for one in advice.bounds)
+        return f"{'No policy can hold' if is_proven else none} {asked}."
     cost = f"{numbers(advice, pick)[2]} pod-minutes"
     if pick.family == "present":
         return f"Keep the present policy: it holds {asked} with {cost}."

@@ -75,6 +75,11 @@ def test_the_same_question_in_the_same_folder_is_not_searched_again(
         (("hello", "--slo", "drain_seconds.level=warn"), ExitCode.WRONG_INPUT, "--slo"),
         (P99, ExitCode.WRONG_INPUT, "--observation"),
         (("hello", "--observation", "x", *P99), ExitCode.WRONG_INPUT, "--observation"),
+        (
+            ("hello", *P99, "--rival", "lag-quick", "--rival", "lag-quick"),
+            ExitCode.WRONG_INPUT,
+            "--rival",
+        ),
         (("hello", *P99, "--policy", "lag-standard"), ExitCode.WRONG_INPUT, "maxReplicaCount"),
     ],
 )

@@ -44,7 +44,10 @@ same pick to 49 questions on 15 scenarios (400 and 1,500 candidates).
 """
 _NEEDS = {
     "lag-scaler": "it needs the lag scaler beside KEDA (docs/lag-scaler.md)",
-    "backlog-slo": "it needs a Prometheus with kafka_exporter's metrics",
+    "backlog-slo": (
+        "it needs a Prometheus with kafka_exporter's metrics, which are read at least twice in "
+        "{rateSeconds} s"
+    ),
     "cron": "it needs a load that comes at these hours; the hours count from the stream's start",
 }
 
@@ -214,14 +217,21 @@ def _calm(question: Question, given: Sequence[Draft], evaluate: Evaluate) -> Ite
 def _eligible(question: Question, table: Table, shortest: int) -> list[bool]:
     """Return which candidates hold and may be advised: ``policy check`` finds no error in them.
 
-    A cron's hours are those of this load, so it is advised only to one who has such hours. A rival
-    has no scale-down window that the search would not choose.
+    A cron's hours are those of this load, so it is advised only to one who has such hours. A given
+    policy keeps the bounds that were asked, and a rival has no scale-down window that the search
+    would not choose.
     """
     may_cron = question.present is not None and any(
         one.type == "cron" for one in question.present.limits.of_triggers
     )
+    least, most = question.min_replicas, question.max_replicas
 
-    def may(draft: Draft) -> bool:
+    def may(entry: Entry) -> bool:
+        draft, limits = entry.draft, entry.limits
+        if least is not None and limits.floor_replicas < least:
+            return False
+        if most is not None and limits.ceiling_replicas > most:
+            return False
         if draft.family == "cron":
             return may_cron
         window = value_at(draft.manifest, f"spec.advanced.{DOWN_WINDOW}")  # None: the longest
@@ -229,7 +239,7 @@ def _eligible(question: Question, table: Table, shortest: int) -> list[bool]:
 
     return [
         bool(holds)
-        and may(entry.draft)
+        and may(entry)
         and review_policy(entry.draft.manifest, where=entry.draft.name).can_run
         for entry, holds in zip(table.entries, table.holding, strict=True)
     ]
@@ -302,7 +312,10 @@ def _reasons(
     :param freer: those that hold every SLO which the question itself has.
     """
     if pick.family in _NEEDS:
-        yield _NEEDS[pick.family]
+        yield _NEEDS[pick.family].format(**pick.knobs)
+    kinds = [one.manifest["kind"] for one in searched if one.family == "present"]
+    if {*kinds} - {pick.manifest["kind"]}:
+        yield f"the present {kinds[0]} has to go first: KEDA admits no second scaler"
     for one in review_policy(pick.manifest, where=pick.name).findings:
         if one.level == "warning":
             yield f"policy check warns of {one.field} = {one.value}: {one.happens}"

@@ -141,6 +141,40 @@ def test_a_rival_that_cannot_be_simulated_is_dropped_by_name() -> None:
     assert [one.candidate for one in answer.dropped][:1] == ["opaque"]
 
 
+@pytest.mark.parametrize("bounds", [{"max_replicas": 3}, {"min_replicas": 2}])
+def test_no_policy_outside_the_bounds_that_were_asked_is_advised(bounds: dict[str, int]) -> None:
+    """Neither the present policy nor a rival, which have 1 to 4 pods and hold the SLO."""
+    rival = Policy.load(PRESENT, where="rival")
+
+    answer = search(question(slos={P99: 60.0}, rivals={"rival": rival}, **bounds), backwards)
+
+    assert answer.pick is not None
+    assert answer.present is not None
+    assert [(one.holds, one.regret) for one in (answer.present, *answer.rivals)] == [
+        (True, None),
+        (True, None),
+    ]
+
+
+def test_another_kind_of_scaler_has_to_go_first() -> None:
+    """KEDA's webhook rejects a ScaledObject on a target that an HPA has already."""
+    cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "consumer"}
+    spec = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 4}
+    hpa = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "consumer"},
+        "spec": spec | {"metrics": [{"type": "Resource", "resource": cpu}]},
+    }
+
+    answer = search(question(present=Policy.load(hpa, where="hpa")), backwards)
+
+    assert answer.pick is not None
+    assert answer.pick.manifest["kind"] == "ScaledObject"
+    assert any("HorizontalPodAutoscaler has to go first" in one for one in answer.reasons)
+
+
 def test_limits_that_contradict_each_other_say_so() -> None:
     """A low p99 needs many pods, a low cost few: each alone is possible."""
     answer = search(question(slos={P99: 8.0, "pod_minutes": 4.2}), backwards)
