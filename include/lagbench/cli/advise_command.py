@@ -229,6 +229,7 @@ def _replay(run: str) -> tuple[Path, bool, list[str], str | None]:
     """
     from lagbench.adapters.runs.experiment_folder import find
     from lagbench.core.hpa.controller_flags import followed_version
+    from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS
     from lagbench.core.measures.evidence.observed_group import OBSERVED_FIELD, Observation
     from lagbench.results.observed_run import LOAD_FILE, scenario_of_observation
 
@@ -242,6 +243,9 @@ def _replay(run: str) -> tuple[Path, bool, list[str], str | None]:
     if seconds < _LEAST_OBSERVED_SECONDS:
         least = f"at least {_LEAST_OBSERVED_SECONDS:g}, a scale-down window"
         lacks.append(f"{seconds:,.0f} s were observed, not {least} (--for of observe)")
+    if (gap := seen.longest_gap_seconds or 0.0) > HPA_SYNC_SECONDS:
+        why = f"longer than a sync of the HPA, {HPA_SYNC_SECONDS:g} s"
+        lacks.append(f"a partition was not read for {gap:,.0f} s, {why}: what came then is unknown")
     if seen.pod_rate_per_second is None:
         why = f"the rate of a pod is not known: {seen.pod_rate_source}"
         lacks.append(f"{why}; --pod-rate of observe states it")
