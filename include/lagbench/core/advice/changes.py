@@ -1,7 +1,8 @@
-"""Compare the pick with the present policy line by line, and simulate the effect of each line.
+"""Compare the best with the present policy line by line, and simulate the effect of each line.
 
-The effect of a line is simulated, with the draws of the pick: the pick with that one line as it
-was. Lines that only work together show it so: each alone has little effect, or breaks the SLO.
+Of the finalists, a line that changes nothing goes back to what it is today. Of the pick, the effect
+of each line that stays is simulated with its draws: the pick with that one line as it was. Lines
+that only work together show it so: each alone has little effect, or breaks the SLO.
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lagbench.core.advice.candidates import rules_text
-from lagbench.core.advice.job import Job, new_job
+from lagbench.core.advice.candidates import Draft, rules_text
+from lagbench.core.advice.job import Job, digest, new_job
 from lagbench.core.advice.judge import Judge
-from lagbench.core.advice.model import Advice, Candidate, Change
+from lagbench.core.advice.model import Advice, Candidate, Change, Knob
 from lagbench.core.advice.question import Question
-from lagbench.core.advice.race import Evaluate
+from lagbench.core.advice.race import Entry, Evaluate, Race
 from lagbench.core.hpa.hpa_sync import HpaSettings
 from lagbench.core.keda.object.scaled_object_spec import DEFAULT_MAX_REPLICAS
 from lagbench.core.kubernetes_values import HPA_TOLERANCE
@@ -25,7 +27,7 @@ from lagbench.core.policy.policy import Policy, check_fit
 from lagbench.errors import WrongInput
 
 _ABSENT = object()
-_MOST_DRAWS = 20
+_FEW_DRAWS, _MOST_DRAWS = 5, 20
 _NO_EFFECT = 0.005
 """Share of the SLO's limit, or of the pod-minutes, that the phrase calls no difference."""
 _WHY: Mapping[str, tuple[str, str, str]] = {
@@ -86,9 +88,21 @@ class _Line:
             default = self._default
             shown = f"{default:g}" if isinstance(default, float | int) else default
             return None if shown is None else f"{shown} (default)"
-        if self._ends("policies"):
+        if self.ends("policies"):
             return rules_text([(one["type"], one["value"], one["periodSeconds"]) for one in value])
         return value if isinstance(value, str) else json.dumps(value)
+
+    @property
+    def knob(self) -> Knob:
+        """Return the value before as a knob of the search."""
+        if self.before is _ABSENT:
+            return None
+        if self.ends("policies"):
+            return self.text(self.before)
+        number = _number(self.before)
+        if number is None:
+            return str(self.before)
+        return int(number) if number.is_integer() else number
 
     @property
     def is_change(self) -> bool:
@@ -99,15 +113,15 @@ class _Line:
 
     @property
     def _default(self) -> float | str | None:
-        return next((_DEFAULTS[end] for end in _DEFAULTS if self._ends(end)), None)
+        return next((_DEFAULTS[end] for end in _DEFAULTS if self.ends(end)), None)
 
-    def _ends(self, end: str) -> bool:
+    def ends(self, end: str) -> bool:
         return f".{self.field}".endswith(f".{end}")
 
     @property
     def reason(self) -> str:
         for end, (lower, higher, other) in _WHY.items():
-            if self._ends(end):
+            if self.ends(end):
                 before, after = (
                     _number(_DEFAULTS.get(end) if one is _ABSENT else one)
                     for one in (self.before, self.after)
@@ -116,6 +130,77 @@ class _Line:
                     return other or _OTHER_WHY
                 return lower if after < before else higher
         return _OTHER_WHY
+
+
+def with_fewest_changes(race: Race, finalists: Sequence[Entry]) -> list[Entry]:
+    """Return the finalists with each line as the present policy has it that changes nothing.
+
+    Nothing is changed if the SLOs hold as before, and the means of the first one and of the
+    pod-minutes are not above those of the finalist. Triggers and annotations stay as they are.
+    """
+    question, found = race.judge.question, list(finalists)
+    present, draws = question.present, question.draws[-1]
+    if present is None:
+        return found
+    waiting = [
+        [
+            line
+            for line in _lines(present.manifest, one.draft.manifest, ())
+            if line.path[0] == "spec" and line.path[-1] != "triggers"
+        ]
+        if one.draft.family not in ("present", "rival")
+        and one.draft.manifest.get("kind") == present.manifest.get("kind")
+        else []
+        for one in finalists
+    ]
+    while any(waiting):  # one line of each at a time, so that the trials share the processes
+        trials: dict[int, Entry] = {}
+        for at, lines in enumerate(waiting):
+            if lines:
+                draft = _restored(found[at].draft, lines.pop())
+                with suppress(WrongInput):  # it cannot be without another line
+                    trials[at] = Entry(draft, _admitted(question, draft.manifest).limits)
+        for count in sorted({min(_FEW_DRAWS, draws), draws}):
+            race.extend(list(trials.values()), race.places, count)
+            trials = {
+                at: one for at, one in trials.items() if _is_no_worse(race, one, finalists[at])
+            }
+        for at, one in trials.items():
+            found[at] = one
+    return found
+
+
+def _is_no_worse(race: Race, trial: Entry, finalist: Entry) -> bool:
+    """Compare them by the draws that the trial has seen."""
+    most = _NO_EFFECT * race.judge.question.slos[0].limit
+    for place in race.places:
+        seen = {place.name: finalist.rows[place.name][: len(trial.rows[place.name])]}
+        new, old = race.table([trial], [place]), race.table([replace(finalist, rows=seen)], [place])
+        if old.holding > new.holding or new.values.mean() > old.values.mean() + most:
+            return False
+        if new.costs.mean() > old.costs.mean() * (1 + _NO_EFFECT):
+            return False
+    return True
+
+
+def _restored(draft: Draft, line: _Line) -> Draft:
+    """Return the draft with the line as it was, under the name that its object has."""
+    manifest = _without(draft.manifest, line)
+    knobs = {name: line.knob if line.ends(name) else knob for name, knob in draft.knobs.items()}
+    name = draft.name if draft.family == "fixed" else f"{draft.family}-{digest(manifest)[:8]}"
+    return replace(draft, name=name, manifest=manifest, knobs=knobs)
+
+
+def _admitted(question: Question, manifest: Mapping[str, Any]) -> Policy:
+    """Return the object as a policy, if KEDA admits it and the scenarios have room for it.
+
+    :raises WrongInput: it is refused.
+    """
+    Policy.load(manifest, where="advise")
+    policy = Policy.read(manifest, where="advise", kubernetes=question.version)
+    for scenario in question.scenarios:
+        check_fit(scenario, policy)
+    return policy
 
 
 def with_changes(question: Question, advice: Advice, evaluate: Evaluate) -> Advice:
@@ -127,12 +212,10 @@ def with_changes(question: Question, advice: Advice, evaluate: Evaluate) -> Advi
     places, draws = list(question.places.values()), min(advice.seeds, _MOST_DRAWS)
     trials: dict[str, tuple[Policy, list[Job]]] = {}
     refused: dict[str, str] = {}
-    for name, manifest in [("", pick.manifest), *((e.field, _without(pick, e)) for e in lines)]:
+    tried = [(one.field, _without(pick.manifest, one)) for one in lines]
+    for name, manifest in [("", pick.manifest), *tried]:
         try:
-            Policy.load(manifest, where="advise")  # as KEDA admits it
-            policy = Policy.read(manifest, where="advise", kubernetes=question.version)
-            for scenario in question.scenarios:
-                check_fit(scenario, policy)
+            policy = _admitted(question, manifest)
         except WrongInput as error:
             refused[name] = f"not alone: {error.field} must be {error.allowed}"
             continue
@@ -213,9 +296,9 @@ def _types(triggers: Any) -> list[Any] | None:
     return [one.get("type") for one in triggers] if isinstance(triggers, Sequence) else None
 
 
-def _without(pick: Candidate, line: _Line) -> dict[str, Any]:
-    """Return the pick's object with the line as it was."""
-    manifest = copy.deepcopy(pick.manifest)
+def _without(changed: Mapping[str, Any], line: _Line) -> dict[str, Any]:
+    """Return the object with the line as it was."""
+    manifest = copy.deepcopy(dict(changed))
     at: Any = manifest
     for part in line.path[:-1]:
         at = at.setdefault(part, {}) if isinstance(part, str) else at[part]

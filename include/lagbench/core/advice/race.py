@@ -73,12 +73,12 @@ class Race:
 
     def __init__(self, judge: Judge, places: Sequence[Place], evaluate: Evaluate) -> None:
         """Begin without any outcome."""
-        self._judge, self._places, self._evaluate = judge, places, evaluate
+        self.judge, self.places, self._evaluate = judge, places, evaluate
         self.simulations = 0
 
     def run(self, drafts: Sequence[Draft]) -> tuple[Table, Table]:
         """Return the table of the first stage, and that of those left after the last one."""
-        question = self._judge.question
+        question = self.judge.question
         version = question.version
         entries = [
             Entry(draft, Policy.read(draft.manifest, where=draft.name, kubernetes=version).limits)
@@ -86,8 +86,8 @@ class Race:
         ]
         first: Table | None = None
         for number, draws in enumerate(question.draws):
-            self.extend(entries, self._places, draws)
-            table = self.table(entries, self._places)
+            self.extend(entries, self.places, draws)
+            table = self.table(entries, self.places)
             first = first or table
             if number == len(question.draws) - 1:
                 break
@@ -97,7 +97,7 @@ class Race:
 
     def extend(self, entries: Sequence[Entry], places: Sequence[Place], draws: int) -> None:
         """Simulate the draws up to ``draws`` that an entry has not seen."""
-        version = self._judge.question.version
+        version = self.judge.question.version
         waiting: dict[str, list[list[Row]]] = {}  # a rival may be the present policy
         jobs = []
         for entry in entries:
@@ -118,7 +118,7 @@ class Race:
 
     def table(self, entries: Sequence[Entry], places: Sequence[Place]) -> Table:
         """Return the entries' costs and values at all places."""
-        judge, slos = self._judge, self._judge.question.slos
+        judge, slos = self.judge, self.judge.question.slos
         limits = np.array([slo.limit + judge.margin(slo) for slo in slos])
         rows_of_costs, rows_of_values, failing, holding = [], [], [], []
         for entry in entries:

@@ -1,4 +1,4 @@
-"""Answer a question: bounds, race, front, robustness, and the pick with its reasons."""
+"""Answer a question: bounds, race, fewest changes, front, robustness, and the pick with reasons."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from lagbench.core.advice.bounds import bounds_of
 from lagbench.core.advice.candidates import DOWN_WINDOW, Draft, Space
+from lagbench.core.advice.changes import with_fewest_changes
 from lagbench.core.advice.front import front_of, importance_of, knee_of
 from lagbench.core.advice.job import KEPT, evaluate_job, new_job
 from lagbench.core.advice.judge import Judge
@@ -33,6 +34,7 @@ from lagbench.errors import WrongInput
 
 _FINALISTS = 10
 _VARIANTS = 11  # of ``robust``, at most
+_LINES = 3  # of a finalist that are taken back with all draws, about
 _PRICE = 0.2
 """Regret above the least one up to which more reserve is looked for."""
 _NEAR = 0.02
@@ -101,19 +103,9 @@ def search(question: Question, evaluate: Evaluate) -> Advice:
     space = Space(question)
     drafts = [*given, *space.drafts()]
     first, last = race.run(drafts)
-    able = regrets(last, _eligible(question, last, space.down_windows[0]))
-    searched = [
-        Candidate(
-            name=entry.draft.name,
-            family=entry.draft.family,
-            knobs=dict(entry.draft.knobs),
-            manifest=dict(entry.draft.manifest),
-            results=tuple(judge.result(entry.rows[p.name], p, entry.limits) for p in places),
-            holds=bool(holds),
-            regret=regret,
-        )
-        for entry, holds, regret in zip(last.entries, last.holding, able, strict=True)
-    ]
+    finalists = _finalists(_judged(race, last, space), last)
+    last, finalists = _plainer(race, last, finalists)
+    searched = _judged(race, last, space)
     freer = [
         one
         for one, entry in zip(searched, last.entries, strict=True)
@@ -130,7 +122,6 @@ def search(question: Question, evaluate: Evaluate) -> Advice:
             "dropped": tuple(unfit),
         }
     )
-    finalists = _finalists(searched, last)
     rows, fallen, limits = (
         judge_again(race, judge, places, finalists) if finalists else ([], [], [])
     )
@@ -162,13 +153,48 @@ def search(question: Question, evaluate: Evaluate) -> Advice:
     )
 
 
+def _judged(race: Race, table: Table, space: Space) -> list[Candidate]:
+    """Return the entries with what they have shown, and their regret."""
+    judge, places = race.judge, race.places
+    able = regrets(table, _eligible(judge.question, table, space.down_windows[0]))
+    return [
+        Candidate(
+            name=entry.draft.name,
+            family=entry.draft.family,
+            knobs=dict(entry.draft.knobs),
+            manifest=dict(entry.draft.manifest),
+            results=tuple(judge.result(entry.rows[p.name], p, entry.limits) for p in places),
+            holds=bool(holds),
+            regret=regret,
+        )
+        for entry, holds, regret in zip(table.entries, table.holding, able, strict=True)
+    ]
+
+
+def _plainer(race: Race, table: Table, finalists: Sequence[Entry]) -> tuple[Table, list[Entry]]:
+    """Return both with the finalists' fewest changes; two that become the same are one."""
+    given = {id(one): one for one in table.entries}
+    given |= {
+        id(old): new
+        for old, new in zip(finalists, with_fewest_changes(race, finalists), strict=True)
+    }
+    entries = list[Entry]()
+    for one in given.values():
+        is_given = one.draft.family in ("present", "rival")  # a rival may be the present policy
+        if is_given or all(one.draft.manifest != other.draft.manifest for other in entries):
+            entries.append(one)
+    best = [given[id(one)].draft.manifest for one in finalists]
+    return race.table(entries, race.places), [e for e in entries if e.draft.manifest in best]
+
+
 def expected_simulations(question: Question) -> int:
     """Return about how many draws a search simulates, for those who wait for it."""
     left, seen, found = question.budget, 0, 0
     for stage, draws in enumerate(question.draws):
         found += left * (draws - seen)
         left, seen = left_after(stage, question.budget), draws
-    return (found + _FINALISTS * _VARIANTS * DRAWS) * len(question.scenarios)
+    found += _FINALISTS * (_VARIANTS * DRAWS + _LINES * question.draws[-1])
+    return found * len(question.scenarios)
 
 
 def _given(question: Question) -> tuple[list[Draft], list[Dropped]]:

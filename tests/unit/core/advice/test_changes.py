@@ -8,10 +8,13 @@ from copy import deepcopy
 from tests.fakes.advices import advice, candidate
 
 from lagbench.catalog.catalog import load_policy, load_scenario
-from lagbench.core.advice.changes import with_changes
+from lagbench.core.advice.candidates import Draft
+from lagbench.core.advice.changes import with_changes, with_fewest_changes
 from lagbench.core.advice.job import KEPT, Job, Outcome
+from lagbench.core.advice.judge import Judge
 from lagbench.core.advice.model import AskedSlo
 from lagbench.core.advice.question import Question
+from lagbench.core.advice.race import Entry, Race
 
 SLO = AskedSlo(name="time_lag_p99_seconds", limit=30.0)
 PATH = "spec.advanced.horizontalPodAutoscalerConfig.behavior."
@@ -93,3 +96,28 @@ def test_without_a_present_policy_nothing_changes() -> None:
     question = Question([load_scenario("quick_spike")], [SLO])
 
     assert with_changes(question, advice(slo=SLO, present=None), lambda _: []).changes == ()
+
+
+def test_a_line_that_changes_nothing_goes_back() -> None:
+    """What the simulation shows no effect of is not advised; a cheaper floor stays."""
+    present = load_policy("lag-quick")
+    manifest = deepcopy(dict(present.manifest))
+    manifest["spec"] |= {"minReplicaCount": 1, "maxReplicaCount": 11}
+    behavior = manifest["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+    behavior["scaleUp"]["tolerance"] = 0.2
+    knobs = {"minReplicaCount": 1, "maxReplicaCount": 11, "scaleUp.tolerance": 0.2}
+    question = Question([load_scenario("quick_spike")], [SLO], present, draws=(2, 7))
+    race = Race(Judge(question), list(question.places.values()), lambda jobs: map(outcome, jobs))
+    entry = Entry(Draft("lag-1", "lag", manifest, knobs), present.limits)
+    race.extend([entry], race.places, 7)
+
+    [found] = with_fewest_changes(race, [entry])
+
+    least = deepcopy(dict(present.manifest))
+    least["spec"]["minReplicaCount"] = 1
+    assert found.draft.manifest == least
+    assert found.draft.name != "lag-1"
+    top = present.manifest["spec"]["maxReplicaCount"]
+    expected = {"minReplicaCount": 1, "maxReplicaCount": top, "scaleUp.tolerance": None}
+    assert found.draft.knobs == expected
+    assert len(found.rows["quick_spike"]) == 7

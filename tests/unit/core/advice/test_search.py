@@ -119,6 +119,16 @@ def test_the_runner_up_is_another_candidate(found: Advice) -> None:
     assert found.runner_up.name != found.pick.name
 
 
+def test_finalists_that_come_to_the_same_are_one(found: Advice) -> None:
+    """Also to the present policy; and each of them stands in the table of robustness."""
+    names = [row.candidate for row in found.robust if row.variant == "pod start 1 s"]
+    assert len(names) == len(set(names))
+    assert found.pick is not None
+    assert found.pick.name in names
+    manifests = [one.manifest for one in found.front]
+    assert all(manifests.count(one) == 1 for one in manifests)
+
+
 def test_a_rival_that_does_not_fit_is_dropped_by_name() -> None:
     """More pods than partitions."""
     spec = {**PRESENT["spec"], "maxReplicaCount": 9}  # type: ignore[dict-item]
