@@ -159,7 +159,9 @@ def with_fewest_changes(race: Race, finalists: Sequence[Entry]) -> list[Entry]:
             if lines:
                 draft = _restored(found[at].draft, lines.pop())
                 with suppress(WrongInput):  # it cannot be without another line
-                    trials[at] = Entry(draft, _admitted(question, draft.manifest).limits)
+                    limits = _admitted(question, draft.manifest).limits
+                    if question.allows(limits):
+                        trials[at] = Entry(draft, limits)
         for count in sorted({min(_FEW_DRAWS, draws), draws}):
             race.extend(list(trials.values()), race.places, count)
             trials = {

@@ -250,14 +250,8 @@ def _eligible(question: Question, table: Table, shortest: int) -> list[bool]:
     may_cron = question.present is not None and any(
         one.type == "cron" for one in question.present.limits.of_triggers
     )
-    least, most = question.min_replicas, question.max_replicas
 
-    def may(entry: Entry) -> bool:
-        draft, limits = entry.draft, entry.limits
-        if least is not None and limits.floor_replicas < least:
-            return False
-        if most is not None and limits.ceiling_replicas > most:
-            return False
+    def may(draft: Draft) -> bool:
         if draft.family == "cron":
             return may_cron
         window = value_at(draft.manifest, f"spec.advanced.{DOWN_WINDOW}")  # None: the longest
@@ -265,7 +259,8 @@ def _eligible(question: Question, table: Table, shortest: int) -> list[bool]:
 
     return [
         bool(holds)
-        and may(entry)
+        and question.allows(entry.limits)
+        and may(entry.draft)
         and review_policy(entry.draft.manifest, where=entry.draft.name).can_run
         for entry, holds in zip(table.entries, table.holding, strict=True)
     ]

@@ -153,17 +153,25 @@ def test_a_rival_that_cannot_be_simulated_is_dropped_by_name() -> None:
 
 @pytest.mark.parametrize("bounds", [{"max_replicas": 3}, {"min_replicas": 2}])
 def test_no_policy_outside_the_bounds_that_were_asked_is_advised(bounds: dict[str, int]) -> None:
-    """Neither the present policy nor a rival, which have 1 to 4 pods and hold the SLO."""
+    """Neither the present policy nor a rival, which have 1 to 4 pods and hold the SLO.
+
+    A line of theirs does not come back into the pick either, although the load needs two pods.
+    """
+    low = scenario(profile=SPIKE.profile.model_dump() | {"spike_mult": 2})
     rival = Policy.load(PRESENT, where="rival")
 
-    answer = search(question(slos={P99: 60.0}, rivals={"rival": rival}, **bounds), backwards)
+    answer = search(question(low, slos={P99: 60.0}, rivals={"rival": rival}, **bounds), backwards)
 
-    assert answer.pick is not None
-    assert answer.present is not None
-    assert [(one.holds, one.regret) for one in (answer.present, *answer.rivals)] == [
+    assert [
+        (one and one.holds, one and one.regret) for one in (answer.present, *answer.rivals)
+    ] == [
         (True, None),
         (True, None),
     ]
+    assert answer.pick is not None
+    spec = answer.pick.manifest["spec"]
+    assert spec["minReplicaCount"] >= bounds.get("min_replicas", 0)
+    assert spec["maxReplicaCount"] <= bounds.get("max_replicas", 4)
 
 
 def test_another_kind_of_scaler_has_to_go_first() -> None:
