@@ -131,10 +131,10 @@ class Space:
         found = [{self._windows_of(one, lead) for one in question.scenarios} for lead in _LEADS]
         self.cron_windows = sorted({one.pop() for one in found if len(one) == 1} - {()})
         peak_rate = max(load.peak_rate for load in loads)
-        needs = [pods_for_hottest(one, peak_rate) for one in question.scenarios]
-        self.cron_pods = sorted(
-            {one for one in self.floors if one >= max(need or most for need in needs)} | {most}
+        self.hottest_needs = max(
+            pods_for_hottest(one, peak_rate) or question.partitions for one in question.scenarios
         )
+        self.cron_pods = sorted(one for one in {*self.floors, most} if one >= self.hottest_needs)
 
     @property
     def most_threshold(self) -> int | None:

@@ -79,7 +79,9 @@ def bounds_only(question: Question) -> Advice:
     space = Space(question)
     every_pod = space.fixed(question.most_replicas)
     if space.cron_windows:  # which pod shares the hottest partition is not known
-        common["left_out"] = (f"cron with fewer pods than the hottest needs, {space.cron_pods[0]}",)
+        common["left_out"] = (
+            f"cron with fewer pods than the hottest needs, {space.hottest_needs}",
+        )
     bounds = bounds_of(question, every_pod.manifest)
     broken = tuple(f"{one.scenario}: {one.text}" for one in bounds if one.is_broken)
     outcome = "no_policy" if broken else "advice"
@@ -148,7 +150,7 @@ def search(question: Question, evaluate: Evaluate) -> Advice:
             "runner_up": _runner_up(pick, answer.present, [*ranked[1:], *_ranked(others)]),
             "dropped": (*unfit, *fallen),
             "margin": _margin(judge, question, pick),
-            "reasons": tuple(_reasons(pick, searched, freer, limits)),
+            "reasons": tuple(_reasons(pick, searched, freer, space.hottest_needs, limits)),
         }
     )
 
@@ -326,12 +328,17 @@ def _reasons(
     pick: Candidate,
     searched: Sequence[Candidate],
     freer: Sequence[Candidate],
+    hottest_needs: int,
     limits: Sequence[str],
 ) -> Iterator[str]:
     """Yield the conditions of the advice; that it is cheaper, its numbers say.
 
     :param freer: those that hold every SLO which the question itself has.
     """
+    most = value_at(pick.manifest, "spec.maxReplicaCount")
+    if most is not None and int(most) < hottest_needs:
+        text = "at the peak the one with the hottest partition keeps up from"
+        yield f"at most {most} pods: {text} {hottest_needs} on, and what else it reads is drawn"
     if pick.family in _NEEDS:
         yield _NEEDS[pick.family].format(**pick.knobs)
     kinds = [one.manifest["kind"] for one in searched if one.family == "present"]

@@ -131,3 +131,11 @@ def test_bounds_of_the_user_hold_for_each_candidate() -> None:
     for one in drafts(min_replicas=2, max_replicas=3):
         spec = one.manifest["spec"]
         assert 2 <= spec["minReplicaCount"] <= spec["maxReplicaCount"] <= 3
+
+
+@pytest.mark.parametrize(("most", "pods"), [(4, [4]), (3, [])])
+def test_hours_have_the_pods_that_the_hottest_partition_needs(most: int, pods: list[int]) -> None:
+    """Four for 800/s; a maximum below that leaves no cron, and does not become the need."""
+    space = Space(question(max_replicas=most))
+
+    assert (space.hottest_needs, space.cron_pods) == (4, pods)

@@ -174,6 +174,18 @@ def test_no_policy_outside_the_bounds_that_were_asked_is_advised(bounds: dict[st
     assert spec["maxReplicaCount"] <= bounds.get("max_replicas", 4)
 
 
+def test_a_pick_with_fewer_pods_than_the_hottest_partition_needs_says_so() -> None:
+    """Which pod reads what else is drawn; with a pod for each partition nothing is."""
+
+    def is_said(**bounds: int) -> bool:
+        answer = search(question(slos={P99: 60.0}, **bounds), backwards)
+        assert answer.pick is not None
+        return any("keeps up from 4 on" in one for one in answer.reasons)
+
+    assert is_said(max_replicas=3)
+    assert not is_said(min_replicas=4)
+
+
 def test_another_kind_of_scaler_has_to_go_first() -> None:
     """KEDA's webhook rejects a ScaledObject on a target that an HPA has already."""
     cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}
