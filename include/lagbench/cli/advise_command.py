@@ -107,7 +107,7 @@ def advise(
 ) -> int:
     """Find the cheapest policy that holds an SLO, and show why, in minutes.
 
-    Nothing is applied: the policy is a file. Exit code 1: no policy can; 4: not enough data.
+    Nothing is applied: the policy is a file. Exit code 1: no policy found; 4: not enough data.
     """
     from lagbench.cli.prove import prove as rehearsed
     from lagbench.cli.prove import require_provable
