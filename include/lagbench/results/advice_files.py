@@ -235,7 +235,7 @@ PROOF_HEADS = ("rehearsed", "verdict", "measure", *_OF_PROOF)
 def proof_rows(advice: Advice) -> Iterator[tuple[str, ...]]:
     """Yield a row for each measure of each policy that was rehearsed, with the values by pair.
 
-    Predicted: the median of the draws, for seed and phase of the run.
+    Predicted: the median of the draws at the run's phase of the HPA's sync.
     """
     for one in advice.proof:
         place: tuple[str, str] = (f"{one.title} on {one.scenario}", one.verdict)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lagbench.adapters.runs.experiment_folder import EXPERIMENTS_FOLDER, ExperimentFolder
 from lagbench.adapters.runs.run_folder import runs_root
-from lagbench.catalog.catalog import Cell, load_policy
+from lagbench.catalog.catalog import Cell, load_policy, load_scenario
 from lagbench.catalog.experiments import as_name, check_experiment, experiment_of_advice
 from lagbench.core.advice.job import KEPT, digest
 from lagbench.core.advice.model import Advice, Candidate
@@ -65,8 +65,9 @@ class Proof:
             asked,
             policies,
             slos={slo.name: slo.limit for slo in (advice.slo, *advice.also)},
-            overrides=overrides,
+            overrides={field: value for field, value in overrides.items() if field != "seed"},
             pairs=pairs,
+            seed=load_scenario(asked, overrides).seed,
             seconds=seconds * len(policies),
             phase="free" if has_windows else "fixed",
         )
@@ -115,10 +116,7 @@ class Proof:
 
 
 def _predicted(cell: Cell, run: PlannedRun) -> dict[str, Spread]:
-    """Return what the simulator says of that run: its seed places the hot keys.
-
-    The advice is simulated with the scenario's own seed, so it is not what other seeds show.
-    """
+    """Return what the simulator says of that run: at its phase of the HPA's sync."""
     found = of_real_runs(
         draws(
             cell.scenario.model_copy(update={"seed": run.seed}),
