@@ -208,7 +208,7 @@ class Experiment(_Model):
         if len(set(names)) < len(names):
             raise ValueError(f"cells must be of different names (they are {', '.join(names)})")
         if 1 < len(set(self.seeds)) < len(self.seeds):
-            allowed = "all different, or all the same: a claim on one placement of the hot keys"
+            allowed = "all different, or one seed alone: a claim on one placement of the hot keys"
             raise ValueError(f"seeds must be {allowed}")
         if self.seeds and len(self.seeds) < self.pairs:
             raise ValueError(f"seeds must be at least {self.pairs}, one for each pair")
