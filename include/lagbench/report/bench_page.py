@@ -39,7 +39,7 @@ def render_bench_page(
     script = "\n".join([*scripts, _START])
     names = ("theme", "page", "charts", "bench", "print")
     style = "\n".join(asset(f"styles/{one}.css").strip() for one in names)
-    form = "'none'" if prefix is None else "'self'"
+    own = "'none'" if prefix is None else "'self'"
     return (
         _templates()
         .get_template(f"bench/{template}.html.j2")
@@ -50,7 +50,7 @@ def render_bench_page(
             places=PLACES,
             script=Markup(script),  # noqa: S704 - ours
             style=Markup(style),  # noqa: S704 - ours
-            content_security_policy=content_security_policy([script], [style], form_action=form),
+            content_security_policy=content_security_policy([script], [style], own=own),
             **content,
         )
     )
