@@ -35,7 +35,7 @@ def render_bench_page(
     :param here: the place of the navigation that it belongs to.
     :param prefix: the path below which the other pages are; None: the page is a file of its own.
     """
-    scripts = [asset(f"scripts/{one}.js").strip() for one in ("theme", "tables")]
+    scripts = [asset(f"scripts/{one}.js").strip() for one in ("theme", "tables", "again")]
     script = "\n".join([*scripts, _START])
     names = ("theme", "page", "charts", "bench", "print")
     style = "\n".join(asset(f"styles/{one}.css").strip() for one in names)

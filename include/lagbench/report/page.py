@@ -316,7 +316,7 @@ def content_security_policy(
 ) -> str:
     """Return the policy of a page that may run and show nothing but these inline texts.
 
-    :param own: where its forms lead, and what its frames show: ``'self'``, the server's own pages.
+    :param own: where its forms and requests lead, and what its frames show: ``'self'``.
 
     A text is what stands between ``<script>`` and ``</script>``, to the byte.
     """
@@ -329,6 +329,7 @@ def content_security_policy(
             "base-uri 'none'",
             f"form-action {own}",
             f"frame-src {own}",
+            f"connect-src {own}",
         ]
     )
 

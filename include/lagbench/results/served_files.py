@@ -1,4 +1,4 @@
-"""What readers of a run may see: the files that it writes for them, and its live lines."""
+"""Read what a run writes for its readers: some of its files, and its live lines."""
 
 from __future__ import annotations
 

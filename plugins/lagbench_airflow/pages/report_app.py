@@ -191,7 +191,8 @@ def night_page(night: str, cells: Sequence[NightCell], shown: str) -> HTMLRespon
         place = link(public_prefix(), f"report/{NIGHTLY_DAG}/{quote(night)}", cell=cell.dag_run)
         rows.append((cell, place, status, text))
     frame = link(public_prefix(), f"report/{SCENARIO_DAG}/{quote(shown)}")
-    found: dict[str, Any] = {"rows": rows, "shown": shown, "frame": frame}
+    is_running = any(cell.state in ("queued", "running") for cell in cells)
+    found: dict[str, Any] = {"rows": rows, "shown": shown, "frame": frame, "is_running": is_running}
     html = render_bench_page("night", title="Cells of the night", prefix=public_prefix(), **found)
     return HTMLResponse(html, headers=PAGE_HEADERS)
 
