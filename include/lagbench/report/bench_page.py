@@ -24,7 +24,14 @@ PLACES: Mapping[str, str] = {
 }
 """The pages of the navigation by their path, with their titles."""
 _START = """lagbench.theme.follow();
-lagbench.theme.button(document.getElementById("theme"));"""
+lagbench.theme.button(document.getElementById("theme"));
+try {
+  // A page in a frame of another one of the bench: that one has the navigation.
+  const isInner = window.parent !== window && window.parent.document.querySelector("nav.bench");
+  if (isInner) document.querySelector("nav.bench").remove();
+} catch {
+  // The frame is of another origin.
+}"""
 
 
 def render_bench_page(

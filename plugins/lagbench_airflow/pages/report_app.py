@@ -185,11 +185,11 @@ def night_page(night: str, cells: Sequence[NightCell], shown: str) -> HTMLRespon
     shown = shown if shown in {cell.dag_run for cell in cells} else cells[-1].dag_run
     rows = []
     for cell in cells:
-        folder, status, text = folders.get(cell.dag_run), "", f"no verdict: {cell.state}"
+        folder, status, told = folders.get(cell.dag_run), "", f"{cell.state}; no verdict"
         if folder is not None and folder.verdict.is_file():
-            status, text = folder.summary().verdict or "", told_verdict(folder)
+            status, told = folder.summary().verdict or "", told_verdict(folder)
         place = link(public_prefix(), f"report/{NIGHTLY_DAG}/{quote(night)}", cell=cell.dag_run)
-        rows.append((cell, place, status, text))
+        rows.append((cell, place, status, *told.split("; ", 1)))
     frame = link(public_prefix(), f"report/{SCENARIO_DAG}/{quote(shown)}")
     is_running = any(cell.state in ("queued", "running") for cell in cells)
     found: dict[str, Any] = {"rows": rows, "shown": shown, "frame": frame, "is_running": is_running}
