@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,16 +11,15 @@ from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 from tests.fakes.advices import advice
 from tests.fakes.nights import rehearse
 from tests.integration.report.chromium import Page
+from tests.integration.report.conftest import Axe
 from tests.integration.report.served_pages import LOADED, served_kept_runs
 
-from lagbench.embedded.kafka_choice import cache_dir
 from lagbench.report.advice_page import write_advice
 from lagbench.results.advice_files import AdviceFolder
 from lagbench_airflow.pages import report_app
 from lagbench_airflow.pages.airflow_runs import NightCell
 
 pytestmark = pytest.mark.browser
-AXE = "axe-core@4.14.1"
 NIGHT_CELL = "history?cell=quick_spike/p/%E2%80%93"
 PAIR = "run=lab-sawtooth-20261126-061810-7c8f&run=lab-sawtooth-20261126-061053-2de6"
 PLACES = (
@@ -43,24 +40,6 @@ PLACES = (
     "report/daily_spike_rehearsal/n",
     "report/scenario_run/none",
 )
-SERIOUS = """
-axe.run(document, {iframes: false}).then((found) => found.violations
-  .filter((one) => ['serious', 'critical'].includes(one.impact))
-  .map((one) => [one.id, one.nodes.map((node) => node.html.slice(0, 120))]))
-"""
-
-
-@pytest.fixture(scope="module")
-def axe() -> str:
-    """Provide the script of axe-core, which npm fetches once."""
-    folder = cache_dir() / AXE
-    script = folder / "node_modules" / "axe-core" / "axe.min.js"
-    if not script.exists():
-        if shutil.which("npm") is None:
-            pytest.skip("npm is not installed: apt-get install --no-install-recommends npm")
-        fetch = ["npm", "install", "--ignore-scripts", "--no-audit", "--prefix", str(folder), AXE]
-        subprocess.run(fetch, check=True, timeout=300, stdin=subprocess.DEVNULL)
-    return script.read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -83,13 +62,12 @@ def bench() -> Iterator[tuple[str, Path]]:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("place", PLACES)
 def test_no_finding_is_serious(
-    browser: Page, bench: tuple[str, Path], axe: str, place: str, theme: str
+    browser: Page, bench: tuple[str, Path], axe: Axe, place: str, theme: str
 ) -> None:
     """Nor critical: names, roles, contrast, and what a keyboard reaches."""
     browser.open(f"{bench[0]}/{place}", theme=theme, drawn=LOADED)
-    browser.run(f"{axe}; 0")
 
-    assert browser.run(SERIOUS) == []
+    assert axe(browser) == []
 
 
 def test_a_page_that_waits_goes_on_by_itself(browser: Page, bench: tuple[str, Path]) -> None:
