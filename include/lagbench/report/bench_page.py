@@ -23,15 +23,6 @@ PLACES: Mapping[str, str] = {
     "plan": "Plan",
 }
 """The pages of the navigation by their path, with their titles."""
-_START = """lagbench.theme.follow();
-lagbench.theme.button(document.getElementById("theme"));
-try {
-  // A page in a frame of another one of the bench: that one has the navigation.
-  const isInner = window.parent !== window && window.parent.document.querySelector("nav.bench");
-  if (isInner) document.querySelector("nav.bench").remove();
-} catch {
-  // The frame is of another origin.
-}"""
 
 
 def render_bench_page(
@@ -42,8 +33,8 @@ def render_bench_page(
     :param here: the place of the navigation that it belongs to.
     :param prefix: the path below which the other pages are; None: the page is a file of its own.
     """
-    scripts = [asset(f"scripts/{one}.js").strip() for one in ("theme", "tables", "again")]
-    script = "\n".join([*scripts, _START])
+    scripts = ("theme", "tables", "bench")
+    script = "\n".join(asset(f"scripts/{one}.js").strip() for one in scripts)
     names = ("theme", "page", "charts", "bench", "print")
     style = "\n".join(asset(f"styles/{one}.css").strip() for one in names)
     own = "'none'" if prefix is None else "'self'"
