@@ -162,7 +162,7 @@ check: install-dev ## Import contracts, lint, formatting, types, plain English.
 	@$(MAKE) --no-print-directory docs
 
 docs: install-dev ## Build the site of the docs into build/site; a dead link fails.
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 format: install-dev ## Format and fix what can be fixed.
 	$(BIN)/ruff format .

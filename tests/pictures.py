@@ -7,22 +7,16 @@ its report and of its live page are taken, too.
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from unittest.mock import patch
 
-from fastapi import FastAPI
-
-from lagbench.adapters.runs.experiment_folder import EXPERIMENTS_FOLDER, ExperimentFolder
-from lagbench.adapters.runs.run_folder import RUNS_DIR_VARIABLE, RunFolder
+from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.project import PROJECT_ROOT
-from lagbench.results.history import rebuild_history
 from tests.integration.report.chromium import Page, running_chromium
-from tests.integration.report.served_live_page import served_bench, served_live_page
+from tests.integration.report.served_live_page import served_live_page
+from tests.integration.report.served_pages import LOADED, served_kept_runs
 
 CHARTS = "section:has(#charts)"
 THIRD_PANEL = "#charts .panel:nth-of-type(3)"
@@ -32,11 +26,9 @@ REPORT_PICTURES = {
     "quick_spike_charts_dark.png": ("dark", CHARTS, THIRD_PANEL),
 }
 """Theme, and the first and last element of each picture."""
-LOADED = "document.readyState === 'complete'"
 LIVE_PICTURE = "quick_spike_live.png"
 LINES_AFTER_THE_PEAK = 10
 """The live picture shows the run that many lines after the highest lag."""
-FINDINGS = PROJECT_ROOT / "docs" / "findings"
 SHOWN_EXPERIMENTS = (
     "reaction_parts",
     "hand_rolled",
@@ -61,25 +53,15 @@ WIDTH = 1180
 
 def take_bench_pictures(folder: Path) -> Iterator[Path]:
     """Write the pictures of the pages of many runs into ``folder``."""
-    from lagbench_airflow.pages.bench_views import bench_app  # after Airflow's home is set
-
-    with tempfile.TemporaryDirectory() as name, patch.dict(os.environ, {RUNS_DIR_VARIABLE: name}):
-        root = Path(name)
-        for experiment in SHOWN_EXPERIMENTS:
-            kept = ExperimentFolder(FINDINGS / experiment)
-            for run in kept.runs():
-                run.unpack(root)
-            shutil.copytree(kept.path, root / EXPERIMENTS_FOLDER / experiment / "kept")
-        rebuild_history(root)
-        with (
-            served_bench(FastAPI(), bench_app(is_open=True)) as bench,
-            tempfile.TemporaryDirectory() as profile,
-            running_chromium(Path(profile)) as page,
-        ):
-            for picture, (address, first, last) in BENCH_PICTURES.items():
-                page.open(f"{bench}/{address}", width=WIDTH, drawn=LOADED)
-                (folder / picture).write_bytes(page.picture(first, last))
-                yield folder / picture
+    with (
+        served_kept_runs(SHOWN_EXPERIMENTS) as (bench, _),
+        tempfile.TemporaryDirectory() as profile,
+        running_chromium(Path(profile)) as page,
+    ):
+        for picture, (address, first, last) in BENCH_PICTURES.items():
+            page.open(f"{bench}/{address}", width=WIDTH, drawn=LOADED)
+            (folder / picture).write_bytes(page.picture(first, last))
+            yield folder / picture
 
 
 def take_pictures(run: RunFolder, folder: Path) -> list[Path]:

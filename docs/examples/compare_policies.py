@@ -15,6 +15,7 @@ Airflow needs for it.
 from __future__ import annotations
 
 import itertools
+import logging
 import time
 from contextlib import closing
 from datetime import timedelta
@@ -26,6 +27,8 @@ from lagbench_airflow.hooks.kafka import KafkaHook
 from lagbench_airflow.hooks.kube import open_kube
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
 from lagbench_airflow.sensors.consumer_lag import ConsumerLagDrainedSensor
+
+log = logging.getLogger(__name__)
 
 POLICIES = ("lag-default", "lag-fast-up-slow-down", "lag-even-distribution")  # names, or files
 SECONDS_BETWEEN_LOOKS = 1.0
@@ -70,7 +73,11 @@ def compare(measured: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Show the policies, the one with the least lag first."""
     best_first = sorted(measured, key=lambda one: one["mean_lag"])
     for one in best_first:
-        print(one)  # noqa: T201 - the task's log
+        log.info(
+            "%(policy)s: mean lag %(mean_lag)s, peak %(peak_lag)s, %(mean_replicas)s replicas, "
+            "%(changes)s changes",
+            one,
+        )
     return best_first
 
 

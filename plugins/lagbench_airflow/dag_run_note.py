@@ -61,18 +61,9 @@ def write_note(dag_run: DagRun) -> None:
 
 def verdicts_of(dag_id: str, dag_run: str) -> Iterator[tuple[str, str]]:
     """Yield the id of each run of a Dag run, oldest first, and its verdict with key figures."""
-    from lagbench.core.verdict.in_words import headline
-    from lagbench.core.verdict.verdict import Verdict
-    from lagbench.results.gate import COMPARISON_FILE
+    from lagbench.results.gate import told_verdict
     from lagbench_airflow.run_lookup import NIGHTLY_DAG, folders_of_page
 
     for folder in reversed(list(folders_of_page(dag_id, dag_run))):
-        text = "no verdict"
-        if folder.verdict.is_file():
-            text = headline(folder.read_model(folder.verdict, Verdict))
-        if dag_id == NIGHTLY_DAG:
-            text = f"{folder.run_id}: {text}"
-        if (folder.path / COMPARISON_FILE).is_file():
-            gate = folder.read_json(COMPARISON_FILE)
-            text = f"{text}; gate: {'; '.join([gate['status'], *gate['reasons'][:1]])}"
-        yield folder.run_id, text
+        text = told_verdict(folder)
+        yield folder.run_id, f"{folder.run_id}: {text}" if dag_id == NIGHTLY_DAG else text

@@ -61,11 +61,13 @@ def experiment_of_advice(
     slos: Mapping[str, float],
     overrides: Mapping[str, str],
     pairs: int,
+    seed: int,
     seconds: float,
     phase: Literal["fixed", "free"],
 ) -> Experiment:
     """Return the experiment that rehearses policies by their roles, each judged by the SLOs.
 
+    :param seed: of each pair, because the advice is on the hot keys that it places.
     :param seconds: expected of all runs of one pair.
     """
     limits = {name: {"at_most": limit} for name, limit in slos.items()}
@@ -81,6 +83,7 @@ def experiment_of_advice(
                 {"name": role, "policy": path, "shows": limits} for role, path in policies.items()
             ],
             "pairs": pairs,
+            "seeds": [seed] * pairs,
             "hours": seconds * pairs / 3600,
             "phase": phase,
         },

@@ -24,6 +24,7 @@ from lagbench.cli.options import (
     asked_cell,
     number,
     refuse,
+    require_own_names,
     slo_limits,
 )
 from lagbench.cli.terminal import Terminal, print_json
@@ -106,9 +107,8 @@ def advise(
 ) -> int:
     """Find the cheapest policy that holds an SLO, and show why, in minutes.
 
-    Nothing is applied: the policy is a file. Exit code 1: no policy can; 4: not enough data.
+    Nothing is applied: the policy is a file. Exit code 1: no policy found; 4: not enough data.
     """
-    from lagbench.catalog.catalog import load_policy, policy_file
     from lagbench.cli.prove import prove as rehearsed
     from lagbench.cli.prove import require_provable
     from lagbench.core.advice.question import Question, check_question
@@ -123,7 +123,7 @@ def advise(
         scenarios=[cell.scenario for cell in asked.cells.values()],
         slos=_slos(slo),
         present=asked.present,
-        rivals={policy_file(one).stem: load_policy(one) for one in rival or []},
+        rivals=_rivals(rival or []),
         environment=SimulatedEnvironment(start_up_seconds=pod_start),
         min_replicas=least,
         max_replicas=most,
@@ -139,7 +139,8 @@ def advise(
         master = master_of(on)
     place: dict[str, Any] = {"target": target, "target_settings": target_settings}
     if prove:
-        require_provable(pairs, **place)
+        known = asked.cells if asked.present is not None else ()
+        require_provable(pairs, known, policy, asked.overrides, **place)
     advice = bounds_only(question)
     if asked.lacks:
         update = {"outcome": "not_enough_data", "reasons": tuple(asked.lacks), "bounds": ()}
@@ -228,6 +229,7 @@ def _replay(run: str) -> tuple[Path, bool, list[str], str | None]:
     """
     from lagbench.adapters.runs.experiment_folder import find
     from lagbench.core.hpa.controller_flags import followed_version
+    from lagbench.core.kubernetes_values import HPA_SYNC_SECONDS
     from lagbench.core.measures.evidence.observed_group import OBSERVED_FIELD, Observation
     from lagbench.results.observed_run import LOAD_FILE, scenario_of_observation
 
@@ -241,6 +243,9 @@ def _replay(run: str) -> tuple[Path, bool, list[str], str | None]:
     if seconds < _LEAST_OBSERVED_SECONDS:
         least = f"at least {_LEAST_OBSERVED_SECONDS:g}, a scale-down window"
         lacks.append(f"{seconds:,.0f} s were observed, not {least} (--for of observe)")
+    if (gap := seen.longest_gap_seconds or 0.0) > HPA_SYNC_SECONDS:
+        why = f"longer than a sync of the HPA, {HPA_SYNC_SECONDS:g} s"
+        lacks.append(f"a partition was not read for {gap:,.0f} s, {why}: what came then is unknown")
     if seen.pod_rate_per_second is None:
         why = f"the rate of a pod is not known: {seen.pod_rate_source}"
         lacks.append(f"{why}; --pod-rate of observe states it")
@@ -249,6 +254,15 @@ def _replay(run: str) -> tuple[Path, bool, list[str], str | None]:
     if version is not None and manifest["fidelity"] == "kubernetes":
         kubernetes = followed_version(version)
     return replay, seen.policy is not None, lacks, kubernetes
+
+
+def _rivals(given: Sequence[str]) -> dict[str, Policy]:
+    """Return them by the names of their files; the present policy has one, too."""
+    from lagbench.catalog.catalog import load_policy, policy_file
+
+    names = [policy_file(one).stem for one in given]
+    require_own_names("--rival", ["present", *names])
+    return dict(zip(names, map(load_policy, given), strict=True))
 
 
 def _slos(given: Sequence[str] | None) -> list[AskedSlo]:
@@ -327,8 +341,8 @@ def _print_answer(
         ]
         console.table(heads, rows, right=heads[2:])
     if advice.proof:
-        heads = advice_files.PROOF_HEADS
-        console.table(heads, list(advice_files.proof_rows(advice)), right=heads[3:])
+        proved = advice_files.PROOF_HEADS
+        console.table(proved, list(advice_files.proof_rows(advice)), right=proved[3:])
     console.facts("", _facts(question, advice))
     if advice.searched.candidates:
         console.say(advice_files.effort_text(advice))

@@ -23,6 +23,14 @@ def refuse(field: str, value: object, allowed: str, *, where: str = "command lin
     raise WrongInput(where=where, field=field, value=value, allowed=allowed)
 
 
+def require_own_names(option: str, names: Sequence[str]) -> None:
+    """Reject two policies of one name: a table and its JSON have one place for each name."""
+    for name in names:
+        if (count := names.count(name)) > 1:
+            allowed = "policies whose names, or names of files, differ"
+            refuse(option, f"{name}, {count} times", allowed)
+
+
 def finite(value: float | None) -> float | None:
     """Return an option's number; reject ``inf`` and ``nan``, which a lower bound lets through."""
     if value is not None and not math.isfinite(value):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +16,20 @@ if TYPE_CHECKING:
     from lagbench.core.advice.model import Advice
 
 
-def require_provable(pairs: int, target: str, target_settings: Path | None) -> None:
-    """Reject, before the search, what no rehearsal could use."""
+def require_provable(
+    pairs: int,
+    asked: Iterable[str],
+    policy: str | None,
+    overrides: Mapping[str, str],
+    *,
+    target: str,
+    target_settings: Path | None,
+) -> None:
+    """Reject, before the search, what no rehearsal could use.
+
+    :param asked: scenarios that are rehearsed with the present policy, at the scale that was asked.
+    """
+    from lagbench.catalog.catalog import checked_cell
     from lagbench.core.compare.experiment import allowed_pairs
     from lagbench.orchestrator.target import find_target
 
@@ -25,6 +37,8 @@ def require_provable(pairs: int, target: str, target_settings: Path | None) -> N
         allowed_pairs(pairs)
     except ValueError as error:
         refuse("--pairs", pairs, str(error))
+    for one in asked:
+        checked_cell(one, policy=policy, overrides=overrides)
     find_target(target, target_settings)
 
 

@@ -20,6 +20,7 @@ from lagbench.cli.options import (
     number,
     played,
     refuse,
+    require_own_names,
     slo_limits,
     slo_settings,
 )
@@ -98,7 +99,7 @@ def simulate(
     for left, reason in unfit:
         Terminal(stderr=True).warn(f"left out, does not fit: {left}: {reason}")
     of_unfit = [(policy_file(name or "").stem, str(reason)) for name, reason in unfit]
-    _require_own_names([*(cell.policy_name for cell in cells), *(name for name, _ in of_unfit)])
+    require_own_names("--policy", [cell.policy_name for cell in cells] + [n for n, _ in of_unfit])
     around = replace(
         environment_at(start), hpa_sync_at_seconds=sync_at, start_up_seconds=start_seconds
     )
@@ -161,11 +162,3 @@ def _command(scenario: str, policy: str | None, options: dict[str, Any]) -> str:
         values = value if isinstance(value, list) else [] if value is None else [value]
         words += [word for one in values for word in (option, f"{one}")]
     return shlex.join(words)
-
-
-def _require_own_names(names: Sequence[str]) -> None:
-    """Reject two policies of one name: the table and the JSON have one column for each name."""
-    for name in names:
-        if (count := names.count(name)) > 1:
-            allowed = "policies whose names, or names of files, differ"
-            refuse("--policy", f"{name}, {count} times", allowed, where="simulate")

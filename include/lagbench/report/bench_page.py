@@ -23,8 +23,6 @@ PLACES: Mapping[str, str] = {
     "plan": "Plan",
 }
 """The pages of the navigation by their path, with their titles."""
-_START = """lagbench.theme.follow();
-lagbench.theme.button(document.getElementById("theme"));"""
 
 
 def render_bench_page(
@@ -35,11 +33,11 @@ def render_bench_page(
     :param here: the place of the navigation that it belongs to.
     :param prefix: the path below which the other pages are; None: the page is a file of its own.
     """
-    scripts = [asset(f"scripts/{one}.js").strip() for one in ("theme", "tables")]
-    script = "\n".join([*scripts, _START])
+    scripts = ("theme", "tables", "bench")
+    script = "\n".join(asset(f"scripts/{one}.js").strip() for one in scripts)
     names = ("theme", "page", "charts", "bench", "print")
     style = "\n".join(asset(f"styles/{one}.css").strip() for one in names)
-    form = "'none'" if prefix is None else "'self'"
+    own = "'none'" if prefix is None else "'self'"
     return (
         _templates()
         .get_template(f"bench/{template}.html.j2")
@@ -50,7 +48,7 @@ def render_bench_page(
             places=PLACES,
             script=Markup(script),  # noqa: S704 - ours
             style=Markup(style),  # noqa: S704 - ours
-            content_security_policy=content_security_policy([script], [style], form_action=form),
+            content_security_policy=content_security_policy([script], [style], own=own),
             **content,
         )
     )

@@ -312,9 +312,11 @@ def styles() -> str:
 
 
 def content_security_policy(
-    scripts: Iterable[str], styles: Iterable[str], *, form_action: str = "'none'"
+    scripts: Iterable[str], styles: Iterable[str], *, own: str = "'none'"
 ) -> str:
     """Return the policy of a page that may run and show nothing but these inline texts.
+
+    :param own: where its forms and requests lead, and what its frames show: ``'self'``.
 
     A text is what stands between ``<script>`` and ``</script>``, to the byte.
     """
@@ -325,7 +327,9 @@ def content_security_policy(
             f"style-src {' '.join(map(_source, styles))}",
             "img-src data: blob:",
             "base-uri 'none'",
-            f"form-action {form_action}",
+            f"form-action {own}",
+            f"frame-src {own}",
+            f"connect-src {own}",
         ]
     )
 

@@ -17,6 +17,8 @@ from lagbench.adapters.runs.run_folder import FolderFile, RunFolder, runs_root
 from lagbench.core.advice.model import Advice, Candidate, ScenarioResult
 from lagbench.core.advice.proof import ROLES
 from lagbench.core.keda.object.scaled_object_rules import HPA_CONFIG
+from lagbench.core.measures.measures import NAMED
+from lagbench.core.simulation.prediction import Residual
 from lagbench.errors import NotReady, WrongInput
 
 ADVICE_FOLDER = "_advice"
@@ -127,17 +129,20 @@ def headline(advice: Advice) -> str:
     if advice.outcome == "not_enough_data":
         return f"Not enough data to advise on {asked}."
     if pick is None:
-        return f"No policy can hold {asked}."
+        none = f"None of {advice.searched.candidates:,} policies can be advised for"
+        is_proven = any(one.is_broken for one in advice.bounds)
+        return f"{'No policy can hold' if is_proven else none} {asked}."
     cost = f"{numbers(advice, pick)[2]} pod-minutes"
     if pick.family == "present":
         return f"Keep the present policy: it holds {asked} with {cost}."
     if present is None or not present.pod_minutes or pick.pod_minutes is None:
         return f"{pick.name} holds {asked} with {cost}."
     share = 1 - pick.pod_minutes / present.pod_minutes
-    than = f"{100 * abs(share):.0f} % {'fewer' if share >= 0 else 'more'} pod-minutes"
+    percent = f"{100 * abs(share):.0f} % {'fewer' if share >= 0 else 'more'} pod-minutes than"
+    than = percent if round(100 * share) else "as many pod-minutes as"
     if present.holds:
-        return f"Same SLO ({asked}), {than} than the present policy: {pick.name}."
-    return f"{pick.name} holds {asked}, which the present policy does not, with {than}."
+        return f"Same SLO ({asked}), {than} the present policy: {pick.name}."
+    return f"{pick.name} holds {asked} with {than} the present policy, which does not."
 
 
 def worst(one: Candidate) -> ScenarioResult:
@@ -223,19 +228,34 @@ def proof_text(advice: Advice) -> str:
     return f"Rehearsed: {'; '.join(words)}."
 
 
-PROOF_HEADS = ("rehearsed", "verdict", "measure", "predicted", "measured", "residual")
+_OF_PROOF = ("predicted", "measured", "residual", "mean residual", "in the range")
+PROOF_HEADS = ("rehearsed", "verdict", "measure", *_OF_PROOF)
 
 
 def proof_rows(advice: Advice) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each measure of each policy that was rehearsed, with the values by run."""
+    """Yield a row for each measure of each policy that was rehearsed, with the values by pair.
+
+    Predicted: the median of the draws at the run's phase of the HPA's sync.
+    """
     for one in advice.proof:
         place: tuple[str, str] = (f"{one.title} on {one.scenario}", one.verdict)
         for found in zip(*(run.measures for run in one.runs), strict=True):
             if any(row.measured is not None for row in found):
-                values = ", ".join(row.measured_text for row in found)
-                residuals = ", ".join(row.residual_text for row in found)
-                yield *place, found[0].heading, found[0].predicted_text, values, residuals
+                middles = [NAMED[row.name].number(row.predicted.median) for row in found]
+                measured = [row.measured_text for row in found]
+                values = [
+                    ", ".join(of) for of in (middles, measured, [r.residual_text for r in found])
+                ]
+                yield *place, found[0].heading, *values, *_mean_and_inside(found)
                 place = "", ""
+
+
+def _mean_and_inside(rows: Sequence[Residual]) -> tuple[str, str]:
+    """Return the mean residual as a share, and how many are in the range of 90 % of real runs."""
+    known = [one for one in rows if one.residual is not None]
+    middles = sum(one.predicted.median or 0.0 for one in known)
+    mean = f"{sum(one.residual or 0.0 for one in known) / middles:+.1%}" if middles else "–"
+    return mean, f"{sum(one.is_in_range for one in known)} of {len(known)}"
 
 
 def _code(text: str | None) -> str:

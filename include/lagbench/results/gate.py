@@ -19,6 +19,8 @@ from lagbench.core.cluster.lease import longest_run_seconds
 from lagbench.core.compare.compare import Comparison, compare_measures
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
+from lagbench.core.verdict.in_words import headline
+from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import LagbenchError, NotReady, WrongInput
 from lagbench.results.cell_run import read_scenario
 from lagbench.results.compared_runs import (
@@ -102,6 +104,17 @@ def read_record(folder: RunFolder) -> GateRecord | None:
     with suppress(LagbenchError, ValueError):
         return folder.read_model(COMPARISON_FILE, GateRecord)
     return None
+
+
+def told_verdict(folder: RunFolder) -> str:
+    """Return verdict and key figures of a run, and on a night what the gate says of it."""
+    text = "no verdict"
+    if folder.verdict.is_file():
+        text = headline(folder.read_model(folder.verdict, Verdict))
+    if (folder.path / COMPARISON_FILE).is_file():
+        gate = folder.read_json(COMPARISON_FILE)
+        text = f"{text}; gate: {'; '.join([gate['status'], *gate['reasons'][:1]])}"
+    return text
 
 
 def references(root: Path) -> dict[str, str]:

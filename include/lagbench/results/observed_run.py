@@ -23,6 +23,7 @@ from lagbench.core.measures.evidence.lag_readings import LagSeries, RateSeries, 
 from lagbench.core.measures.evidence.observed_group import (
     OBSERVED_FIELD,
     Observation,
+    longest_gap_seconds,
     observation_of,
     observed_pod_rate,
     observed_rates,
@@ -141,6 +142,7 @@ def complete_run(folder: RunFolder) -> Observation:
         pod_rate_source=source,
         lowest_rate_per_second=min(rate for _, rate in rates[:-1]),
         highest_rate_per_second=max(rate for _, rate in rates[:-1]),
+        longest_gap_seconds=round(longest_gap_seconds(lag), 3),
     )
     slos = observed_limits(
         conf.get(LIMITS_FIELD) or {},

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lagbench.adapters.runs.experiment_folder import EXPERIMENTS_FOLDER, ExperimentFolder
 from lagbench.adapters.runs.run_folder import runs_root
-from lagbench.catalog.catalog import Cell, load_policy
+from lagbench.catalog.catalog import Cell, load_policy, load_scenario
 from lagbench.catalog.experiments import as_name, check_experiment, experiment_of_advice
-from lagbench.core.advice.job import digest
+from lagbench.core.advice.job import KEPT, digest
 from lagbench.core.advice.model import Advice, Candidate
 from lagbench.core.advice.proof import ProvedPolicy, ProvedRun, Role, held_by, proved_run
-from lagbench.core.compare.experiment import Experiment
+from lagbench.core.compare.experiment import Experiment, PlannedRun
 from lagbench.core.measures.measures import Measures
+from lagbench.core.simulation.prediction import draws, of_real_runs
 from lagbench.core.simulation.simulation_measures import Spread
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.results.advice_files import written
 from lagbench.results.executions import read_progress
 
 PROOF_PAIRS = 2
-_RECORDS = "peak_lag_records"
-"""The one measure of an advice that counts messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +65,9 @@ class Proof:
             asked,
             policies,
             slos={slo.name: slo.limit for slo in (advice.slo, *advice.also)},
-            overrides=overrides,
+            overrides={field: value for field, value in overrides.items() if field != "seed"},
             pairs=pairs,
+            seed=load_scenario(asked, overrides).seed,
             seconds=seconds * len(policies),
             phase="free" if has_windows else "fixed",
         )
@@ -86,8 +86,6 @@ class Proof:
         slos = [slo.name for slo in (self.advice.slo, *self.advice.also)]
         found = []
         for role, one in to_prove(self.advice).items():
-            result = next(each for each in one.results if each.scenario == self.scenario)
-            predicted = _at_scale(result.measures, self.cells[role].rate_scale)
             planned = [run for run in progress.schedule.runs if run.cell == role]
             runs = list[ProvedRun]()
             for run in sorted(planned, key=lambda run: run.pair):
@@ -101,7 +99,7 @@ class Proof:
                             made.read_model(made.measures, Measures),
                             pair=run.pair,
                             slos=slos,
-                            predicted=predicted,
+                            predicted=_predicted(self.cells[role], run),
                         )
                     )
             found.append(
@@ -117,13 +115,17 @@ class Proof:
         return found
 
 
-def _at_scale(measures: Mapping[str, Spread], rate_scale: float) -> dict[str, Spread]:
-    """Return what was simulated at the full rates as runs at ``rate_scale`` show it."""
-    lag = measures.get(_RECORDS)
-    if lag is None or lag.median is None or lag.low is None or lag.high is None:
-        return dict(measures)
-    middle, low, high = (rate_scale * value for value in (lag.median, lag.low, lag.high))
-    return {**measures, _RECORDS: replace(lag, median=middle, low=low, high=high)}
+def _predicted(cell: Cell, run: PlannedRun) -> dict[str, Spread]:
+    """Return what the simulator says of that run: at its phase of the HPA's sync."""
+    found = of_real_runs(
+        draws(
+            cell.scenario.model_copy(update={"seed": run.seed}),
+            cell.policy,
+            hpa_sync_at_seconds=run.hpa_sync_at_seconds,
+            swapped={number: one.policy for number, one in cell.swapped.items()},
+        )
+    )
+    return {name: found[name] for name in KEPT}
 
 
 def to_prove(advice: Advice) -> dict[Role, Candidate]:

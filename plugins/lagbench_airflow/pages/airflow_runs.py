@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
@@ -15,12 +16,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from lagbench_airflow.run_lookup import (
-    NIGHTLY_DAG,
-    REHEARSAL_PREFIX,
-    RETRY_MARK,
-    SCENARIO_DAG,
-)
+from lagbench_airflow.run_lookup import CELL_MARK, REHEARSAL_PREFIX, RETRY_MARK, SCENARIO_DAG
 from lagbench_airflow.task_life import REFUSED
 
 log = logging.getLogger(__name__)
@@ -41,8 +37,16 @@ class AirflowRun:
     """Why a task failed, by its name; empty: none did."""
 
 
+class NightCell(NamedTuple):
+    """A Dag run of ``scenario_run`` that a night has triggered."""
+
+    dag_run: str
+    state: str
+    conf: Mapping[str, Any]
+
+
 def airflow_run(dag_id: str, dag_run: str) -> AirflowRun | None:
-    """Return the Dag run, for a night its last rehearsal.
+    """Return the Dag run.
 
     None: Airflow has no such run, or its database no answer; the run folder is then all there is.
     """
@@ -52,6 +56,22 @@ def airflow_run(dag_id: str, dag_run: str) -> AirflowRun | None:
     except SQLAlchemyError as error:
         log.warning("no answer from Airflow's database: %s", type(error).__name__)
         return None
+
+
+def rehearsals(night: str) -> list[NightCell]:
+    """Return what a night has triggered, oldest first; []: nothing yet, or no answer."""
+    first = f"{REHEARSAL_PREFIX}{night}"
+    begins = [f"{first}{mark}" for mark in (RETRY_MARK, CELL_MARK)]
+    others = [DagRun.run_id.startswith(one, autoescape=True) for one in begins]
+    named = (DagRun.dag_id == SCENARIO_DAG, or_(DagRun.run_id == first, *others))
+    query = select(DagRun.run_id, DagRun.state, DagRun.conf).where(*named).order_by(DagRun.id)
+    try:
+        with create_session() as session:
+            found = session.execute(query).all()
+    except SQLAlchemyError as error:
+        log.warning("no answer from Airflow's database: %s", type(error).__name__)
+        return []
+    return [NightCell(run, str(state), conf or {}) for run, state, conf in found]
 
 
 def started_by(dag_runs: Sequence[str]) -> dict[str, str]:
@@ -67,15 +87,7 @@ def started_by(dag_runs: Sequence[str]) -> dict[str, str]:
 
 
 def _found(session: Session, dag_id: str, dag_run: str) -> AirflowRun | None:
-    newest = select(DagRun).order_by(DagRun.id.desc()).limit(1)
-    run = None
-    if dag_id == NIGHTLY_DAG:
-        name = f"{REHEARSAL_PREFIX}{dag_run}"
-        again = DagRun.run_id.startswith(f"{name}{RETRY_MARK}", autoescape=True)
-        triggered = (DagRun.dag_id == SCENARIO_DAG, or_(DagRun.run_id == name, again))
-        run = session.scalar(newest.where(*triggered))
-    if run is None:
-        run = session.scalar(newest.where(DagRun.dag_id == dag_id, DagRun.run_id == dag_run))
+    run = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == dag_run))
     if run is None:
         return None
     of_run = (TaskInstance.dag_id == run.dag_id, TaskInstance.run_id == run.run_id)

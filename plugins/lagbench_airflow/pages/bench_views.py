@@ -14,6 +14,7 @@ from airflow.api_fastapi.core_api.security import GetUserDep, get_user, requires
 from airflow.sdk.configuration import conf
 from fastapi import APIRouter, Depends, FastAPI, Form, HTTPException, Query, Request
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from lagbench.adapters.runs.experiment_folder import executions
 from lagbench.adapters.runs.run_folder import RunFolder, runs_root
@@ -28,10 +29,11 @@ from lagbench.results.advice_files import ADVICE_FOLDER, AdviceFolder
 from lagbench.results.compared_runs import pinned_baselines, read_baseline, read_noise_floors
 from lagbench.results.gate import COMPARISON_FILE, PASSED, accept
 from lagbench.results.history import read_earlier, whole_history
+from lagbench.results.served_files import file_of_run
 from lagbench_airflow.hooks import target
 from lagbench_airflow.links import public_prefix
 from lagbench_airflow.pages.airflow_runs import started_by
-from lagbench_airflow.pages.report_app import OF_FILES, PAGE_HEADERS, file_of_run, note, report_app
+from lagbench_airflow.pages.report_app import OF_FILES, PAGE_HEADERS, note, report_app
 from lagbench_airflow.run_lookup import (
     NIGHTLY_DAG,
     REHEARSAL_PREFIX,
@@ -43,6 +45,10 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,120}")
 """Of a folder that an address names."""
 _TEXTS = ("policy.yaml", "scenario.yaml")
 _EXPERIMENT_DAG, _ADVICE_DAG = "experiment_", "advise"
+_RIGHTS = (
+    f"Your role in Airflow does not allow this. A plan needs the right to trigger {SCENARIO_DAG}, "
+    f"a new baseline the right to change runs of {NIGHTLY_DAG}."
+)
 _PLAN_FIELDS = ("scenario", "policy", "seed", "overrides")
 MAY_TRIGGER = requires_access_dag("POST", DagAccessEntity.RUN, SCENARIO_DAG)
 MAY_ACCEPT = requires_access_dag("PUT", DagAccessEntity.RUN, NIGHTLY_DAG)
@@ -70,6 +76,7 @@ def bench_app(*, is_open: bool = False) -> FastAPI:
     app = report_app(is_open=is_open)
     app.include_router(views)
     app.exception_handler(LagbenchError)(problem)
+    app.exception_handler(StarletteHTTPException)(refusal)
     if is_open:
         anybody: tuple[Any, ...] = (MAY_TRIGGER, MAY_ACCEPT, get_user)
         app.dependency_overrides = {one: lambda: None for one in anybody}
@@ -81,6 +88,12 @@ def problem(_: Request, error: LagbenchError) -> Response:
     """Say what was wrong with the address, or what is not there."""
     status = 400 if isinstance(error, WrongInput) else 404
     return note("This cannot be shown", text=str(error), status=status)
+
+
+def refusal(_: Request, error: StarletteHTTPException) -> Response:
+    """Say on a page what Airflow's rights do not allow, or what is not there."""
+    text = _RIGHTS if error.detail == "Forbidden" else error.detail
+    return note("This cannot be shown", text=text, status=error.status_code)
 
 
 @views.get("/runs")

@@ -6,18 +6,17 @@ import asyncio
 import base64
 import hashlib
 import json
-import re
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.core_api.security import requires_access_dag
-from fastapi import Depends, FastAPI, Header, HTTPException, Query
+from fastapi import APIRouter, Depends, FastAPI, Header, HTTPException, Query
 from fastapi import Path as PathParameter
 from fastapi.responses import (
     FileResponse,
@@ -28,15 +27,21 @@ from fastapi.responses import (
 )
 from jinja2 import Environment, FileSystemLoader
 
-from lagbench.adapters.runs.run_folder import SECOND_GROUP, runs_root
 from lagbench.core.live.run_state import EVENTS, state_of
-from lagbench.printed_commands import runnable
 from lagbench.programs.live.run_follower import PhaseLog, failures_of
-from lagbench.report.bench_page import render_bench_page
+from lagbench.report.bench_page import link, render_bench_page
 from lagbench.report.page import scripts, styles
+from lagbench.results.gate import told_verdict
+from lagbench.results.served_files import file_of_run, read_lines
 from lagbench_airflow.links import public_prefix, report_path
-from lagbench_airflow.pages.airflow_runs import airflow_run
-from lagbench_airflow.run_lookup import DAGS_WITH_REPORT, SCENARIO_DAG, folder_of_page
+from lagbench_airflow.pages.airflow_runs import NightCell, airflow_run, rehearsals
+from lagbench_airflow.run_lookup import (
+    DAGS_WITH_REPORT,
+    NIGHTLY_DAG,
+    SCENARIO_DAG,
+    folder_of_page,
+    folders_of_page,
+)
 from pod_program.shown import shown
 
 RunId = Annotated[str, PathParameter(pattern=r"^[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?$")]
@@ -46,6 +51,7 @@ MOST_OFFSET = 2**53
 Offset = Annotated[int, Query(alias="from", ge=0, le=MOST_OFFSET)]
 
 LastEvent = Annotated[int | None, Header(alias="Last-Event-ID", ge=0, le=MOST_OFFSET)]
+views = APIRouter()
 
 
 def report_app(*, is_open: bool = False) -> FastAPI:
@@ -63,59 +69,73 @@ def report_app(*, is_open: bool = False) -> FastAPI:
         dependencies=[] if is_open else [Depends(may_read)],
     )
 
-    @app.get("/report/{dag_id}/{dag_run:path}")
-    def report(dag_id: str, dag_run: str) -> Response:
-        """Redirect to the report of a Dag run, for a night to that of its rehearsal.
-
-        While the run is in progress, return its live page, or why it ended before it had one. Runs
-        of other Dags have no report.
-        """
-        if dag_id not in DAGS_WITH_REPORT:
-            return note("This Dag has no report", _OF_WHICH_DAGS)
-        run = airflow_run(dag_id, dag_run)
-        # A run that was cleared has no folder yet: the one that is there is of an earlier try.
-        folder = folder_of_page(dag_id, dag_run) if run is None or run.is_planned else None
-        if folder is not None and folder.report.is_file():
-            return RedirectResponse(report_path(folder.run_id))
-        if folder is not None and folder.live.is_file():
-            return live_page(folder.run_id)
-        phases = [] if folder is None else PhaseLog(folder.phases).news()
-        if run is not None and run.has_ended:
-            failed = {phase.name: phase.detail for phase in failures_of(phases)}
-            problems = {f"{name} failed": text for name, text in {**run.problems, **failed}.items()}
-            return note("The run has ended without a report", _NO_TASK, problems, _LOGS)
-        state = state_of(phases[-1].name) if phases else "waiting for its task plan_cell"
-        told = f"Now: {state}. This page looks again every three seconds."
-        return note("The run has not begun", told, looks_again=True)
-
-    @app.get("/live/{run_id}/events")
-    def events(run_id: RunId, offset: Offset = 0, last_event: LastEvent = None) -> Response:
-        """Send the lines of ``live.jsonl`` from an offset on, as they come."""
-        begins_at = offset if last_event is None else last_event
-        return StreamingResponse(
-            line_events(run_id, begins_at),
-            media_type="text/event-stream",
-            headers={**OF_FILES, **HEADERS},
-        )
-
-    @app.get("/live/{run_id}/lines")
-    def lines(run_id: RunId, offset: Offset = 0) -> Response:
-        """Return the lines of ``live.jsonl`` from an offset on: for browsers without streams."""
-        return Response(
-            read_lines(run_id, offset).as_json(),
-            media_type="application/json",
-            headers={**OF_FILES, **HEADERS},
-        )
-
-    @app.get("/runs/{run_id}/{path:path}")
-    def file(run_id: RunId, path: str) -> Response:
-        """Return one file of a run folder."""
-        found = file_of_run(run_id, path)
-        if found is None:
-            raise HTTPException(404, f"run {run_id} has no file {shown(path)} for its readers")
-        return FileResponse(found, headers=dict(OF_FILES))
-
+    app.include_router(views)
     return app
+
+
+@views.get(f"/report/{NIGHTLY_DAG}/{{night:path}}")
+def report_of_night(night: str, cell: str = "") -> Response:
+    """Redirect to the report of a night's rehearsal; list several above one of them."""
+    cells = rehearsals(night)
+    if len(cells) > 1:
+        return night_page(night, cells, cell)
+    return report(SCENARIO_DAG, cells[0].dag_run) if cells else report(NIGHTLY_DAG, night)
+
+
+@views.get("/report/{dag_id}/{dag_run:path}")
+def report(dag_id: str, dag_run: str) -> Response:
+    """Redirect to the report of a Dag run.
+
+    While the run is in progress, return its live page, or why it ended before it had one. Runs
+    of other Dags have no report.
+    """
+    if dag_id not in DAGS_WITH_REPORT:
+        return note("This Dag has no report", _OF_WHICH_DAGS)
+    run = airflow_run(dag_id, dag_run)
+    # A run that was cleared has no folder yet: the one that is there is of an earlier try.
+    folder = folder_of_page(dag_id, dag_run) if run is None or run.is_planned else None
+    if folder is not None and folder.report.is_file():
+        return RedirectResponse(report_path(folder.run_id))
+    if folder is not None and folder.live.is_file():
+        return live_page(folder.run_id)
+    phases = [] if folder is None else PhaseLog(folder.phases).news()
+    if run is not None and run.has_ended:
+        failed = {phase.name: phase.detail for phase in failures_of(phases)}
+        problems = {f"{name} failed": text for name, text in {**run.problems, **failed}.items()}
+        return note("The run has ended without a report", _NO_TASK, problems, _LOGS)
+    state = state_of(phases[-1].name) if phases else "waiting for its task plan_cell"
+    told = f"Now: {state}. This page looks again every three seconds."
+    return note("The run has not begun", told, looks_again=True)
+
+
+@views.get("/live/{run_id}/events")
+def events(run_id: RunId, offset: Offset = 0, last_event: LastEvent = None) -> Response:
+    """Send the lines of ``live.jsonl`` from an offset on, as they come."""
+    begins_at = offset if last_event is None else last_event
+    return StreamingResponse(
+        line_events(run_id, begins_at),
+        media_type="text/event-stream",
+        headers={**OF_FILES, **HEADERS},
+    )
+
+
+@views.get("/live/{run_id}/lines")
+def lines(run_id: RunId, offset: Offset = 0) -> Response:
+    """Return the lines of ``live.jsonl`` from an offset on: for browsers without streams."""
+    return Response(
+        read_lines(run_id, offset).as_json(),
+        media_type="application/json",
+        headers={**OF_FILES, **HEADERS},
+    )
+
+
+@views.get("/runs/{run_id}/{path:path}")
+def file(run_id: RunId, path: str) -> Response:
+    """Return one file of a run folder."""
+    found = file_of_run(run_id, path)
+    if found is None:
+        raise HTTPException(404, f"run {run_id} has no file {shown(path)} for its readers")
+    return FileResponse(found, headers=dict(OF_FILES))
 
 
 PAGE_HEADERS = {
@@ -151,6 +171,30 @@ def live_page(run_id: str) -> HTMLResponse:
     page = templates.get_template("live.html.j2")
     html = page.render(run_id=run_id, settings=settings, **texts, **looks)
     return HTMLResponse(html, headers=dict(of_page(texts.values(), looks.values())))
+
+
+def night_page(night: str, cells: Sequence[NightCell], shown: str) -> HTMLResponse:
+    """Return the cells of a night with their verdicts, and below them one in a frame.
+
+    :param shown: its Dag run; of none of the cells: the newest.
+    """
+    folders = {
+        str(one.read_json(one.conf)["dag_run"]): one
+        for one in reversed([*folders_of_page(NIGHTLY_DAG, night)])
+    }
+    shown = shown if shown in {cell.dag_run for cell in cells} else cells[-1].dag_run
+    rows = []
+    for cell in cells:
+        folder, status, told = folders.get(cell.dag_run), "", f"{cell.state}; no verdict"
+        if folder is not None and folder.verdict.is_file():
+            status, told = folder.summary().verdict or "", told_verdict(folder)
+        place = link(public_prefix(), f"report/{NIGHTLY_DAG}/{quote(night)}", cell=cell.dag_run)
+        rows.append((cell, place, status, *told.split("; ", 1)))
+    frame = link(public_prefix(), f"report/{SCENARIO_DAG}/{quote(shown)}")
+    is_running = any(cell.state in ("queued", "running") for cell in cells)
+    found: dict[str, Any] = {"rows": rows, "shown": shown, "frame": frame, "is_running": is_running}
+    html = render_bench_page("night", title="Cells of the night", prefix=public_prefix(), **found)
+    return HTMLResponse(html, headers=PAGE_HEADERS)
 
 
 def note(
@@ -206,17 +250,6 @@ def _digests(texts: Iterable[str]) -> str:
     return " ".join(f"'sha256-{digest}'" for digest in found) or "'none'"
 
 
-_KNOWN = re.compile(
-    rf"({SECOND_GROUP}/)?("
-    r"report\.html|junit\.xml|observed_load\.csv|payload\.txt|scenario\.yaml|policy(-\d{1,3})?\.(yaml|diff)"
-    r"|(accounting|autoscaler|checks|comparison|conf|fence|hpa|manifest|measures|prediction|verdict"
-    r"|what-if)\.json|(live|phases|records)\.jsonl|logs/[A-Za-z0-9][\w.-]{0,200}\.log)"
-)
-"""The files that a run writes for its readers, without manifests, which may have Secrets."""
-MOST_BYTES = 256 * 1024
-"""Bytes of one reading: 500 lines and more."""
-STALE_SECONDS = 45.0
-"""Lines come each second, later each 10 s. A file without a new one for longer has no follower."""
 STREAM_SECONDS = 600.0
 HEARTBEAT_SECONDS = 15.0
 LOOK_SECONDS = 1.0
@@ -224,85 +257,6 @@ AGAIN_MILLISECONDS = 1000
 """The browser waits for that time before it opens the next stream."""
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """The second one lets a proxy pass each event on at once."""
-
-
-def file_of_run(run_id: str, path: str) -> Path | None:
-    """Return the file ``path`` of a run folder; None if it is not a file or is outside it.
-
-    Links are followed first: neither a link in a run folder nor one in place of it leads out, or to
-    a file of another name.
-    """
-    try:
-        root = runs_root().resolve()
-        folder = (root / run_id).resolve()
-        found = (folder / path).resolve()
-        is_there = folder.parent == root and found.is_file()
-    except (OSError, RuntimeError, ValueError):  # too long, a loop of links, a zero byte
-        return None
-    if not is_there or not found.is_relative_to(folder):
-        return None
-    return found if _KNOWN.fullmatch(found.relative_to(folder).as_posix()) else None
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """Whole lines, the offset after them, and what the page must know beside them."""
-
-    lines: list[str]
-    next_offset: int
-    has_report: bool
-    is_over: bool  # no later reading has more
-    failure: str  # if nobody adds lines any more: the phase that failed, and why
-
-    def as_json(self) -> str:
-        """Return it as JSON; its lines are JSON already."""
-        state = {"report": self.has_report, "over": self.is_over, "failure": self.failure}
-        facts = {"next": self.next_offset, **state}
-        return f'{json.dumps(facts)[:-1]}, "lines": [{", ".join(self.lines)}]}}'
-
-
-def read_lines(run_id: str, offset: int) -> Reading:
-    """Return the lines of a run from ``offset`` on; a run without the file has none yet.
-
-    An offset that is not the end of a line of this file begins again at 0.
-    """
-    has_report = file_of_run(run_id, "report.html") is not None
-    path, log = file_of_run(run_id, "live.jsonl"), file_of_run(run_id, "phases.jsonl")
-    phases = [] if log is None else PhaseLog(log).news()
-    data, begins_at, is_stale = b"", 0, False
-    if path is not None:
-        data, begins_at = _whole_lines(path, offset)
-        is_stale = time.time() - path.stat().st_mtime > STALE_SECONDS
-    lines = [line for line in data.decode(errors="replace").split("\n") if line]
-    failure = runnable("; ".join(f"{one.name}: {one.detail}" for one in failures_of(phases)))
-    return Reading(
-        lines,
-        begins_at + len(data),
-        has_report,
-        is_over=not lines and (has_report or is_stale),
-        failure=failure if is_stale else "",
-    )
-
-
-def _whole_lines(path: Path, offset: int) -> tuple[bytes, int]:
-    with path.open("rb") as file:
-        begins_at = 0
-        if 0 < offset <= path.stat().st_size:
-            file.seek(offset - 1)
-            begins_at = offset if file.read(1) == b"\n" else 0
-        file.seek(begins_at)
-        while True:
-            data = file.read(MOST_BYTES)
-            end = data.rfind(b"\n") + 1
-            if end or len(data) < MOST_BYTES:
-                return data[:end], begins_at
-            # No follower writes such a line: it is left out, or the stream would wait for ever.
-            while data and b"\n" not in data:
-                data = file.read(MOST_BYTES)
-            if not data:
-                return b"", begins_at
-            begins_at = file.tell() - len(data) + data.find(b"\n") + 1
-            file.seek(begins_at)
 
 
 async def line_events(

@@ -6,6 +6,7 @@ Prints as JSON what a logged-in browser gets behind the path of that setting.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import Any
 
@@ -13,9 +14,21 @@ from airflow.api_fastapi.app import create_app, get_auth_manager
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from airflow.models import import_all_models
 from airflow.models.base import Base
+from airflow.models.dagrun import DagRun
 from airflow.settings import engine
+from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 
+NIGHT_OF_CELLS = "a_night"
+OF_NIGHT = f"rehearsal__{NIGHT_OF_CELLS}"
+CELLS_AND_OTHERS = (
+    ("scenario_run", OF_NIGHT),
+    ("scenario_run", f"{OF_NIGHT}__cell_1"),
+    ("scenario_run", f"{OF_NIGHT}__try_2"),
+    ("scenario_run", f"{OF_NIGHT}2"),
+    ("scenario_run", OF_NIGHT.replace("a_night", "aXnight__cell_1")),
+    ("own", OF_NIGHT),
+)
 PAGES = ("runs", "history", "experiments", "advice", "plan")
 
 
@@ -25,6 +38,11 @@ def main(dag_id: str, dag_run: str, *, prefix: str) -> dict[str, Any]:
 
     import_all_models()
     Base.metadata.create_all(engine)  # the log-in asks for revoked tokens
+    with create_session() as session:
+        session.add_all(
+            DagRun(dag_id=dag, run_id=run, run_type="manual", state="failed", conf={})
+            for dag, run in CELLS_AND_OTHERS
+        )
     href = str(LagbenchPlugin.external_views[0]["href"])
     tab = href.replace("{DAG_ID}", dag_id).replace("{RUN_ID}", dag_run.replace("+", "%2B"))
     with TestClient(create_app(apps="core"), follow_redirects=False) as browser:
@@ -45,6 +63,7 @@ def main(dag_id: str, dag_run: str, *, prefix: str) -> dict[str, Any]:
             browser.post(f"{prefix}/bench/baseline", data={"run": "a-run"}, headers=more)
             for more in ({}, headers)
         ]
+        night = browser.get(f"{tab.rpartition('/')[0]}/{NIGHT_OF_CELLS}").text
         no_role: Any = SimpleAuthManagerUser(username="nobody", role=None)
         nobody = get_auth_manager().generate_jwt(no_role)
         browser.headers["Authorization"] = f"Bearer {nobody}"
@@ -54,6 +73,7 @@ def main(dag_id: str, dag_run: str, *, prefix: str) -> dict[str, Any]:
         refused = [browser.get(path).status_code for path in whole]
     return {
         "tab": tab,
+        "cells": re.findall(r"cell=([^\"]+)\"", night),
         "stranger": stranger,
         "location": location,
         "report": report.text,

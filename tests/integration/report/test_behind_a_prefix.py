@@ -58,5 +58,7 @@ def test_a_night_s_tab_leads_to_its_report_behind_a_prefix(tmp_path: Path) -> No
     assert seen["without_right"] == [403] * 9
     assert set(seen["pages"].values()) == {200}
     assert seen["links"] >= 5
+    of_night = ["rehearsal__a_night", "rehearsal__a_night__cell_1", "rehearsal__a_night__try_2"]
+    assert seen["cells"] == of_night
     assert seen["viewer"] == seen["pages"] | {"plan": 403}
     assert seen["accepts"] == [400, 403]  # the run is no rehearsal; a viewer may not

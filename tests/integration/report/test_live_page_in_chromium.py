@@ -11,6 +11,7 @@ import pytest
 from tests.eventually import eventually
 from tests.fakes.live_cell import live_cell
 from tests.integration.report.chromium import Page
+from tests.integration.report.conftest import Axe
 from tests.integration.report.served_live_page import served_live_page
 
 from lagbench.core.live.live_line import LiveCell, LiveCourse, LiveLine, LivePhase, encode_line
@@ -72,6 +73,12 @@ def polling(browser: Page, mode: str) -> Iterator[None]:
         yield
     finally:
         browser.send("Page.removeScriptToEvaluateOnNewDocument", identifier=added["identifier"])
+
+
+def test_no_finding_is_serious(browser: Page, axe: Axe) -> None:
+    """Nor critical, for axe-core."""
+    with live_page(browser, LiveLine(at=2 * S, lag=5)):
+        assert axe(browser) == []
 
 
 def test_an_idle_pod_is_shown_and_one_that_left_is_not(browser: Page) -> None:

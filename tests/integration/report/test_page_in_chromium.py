@@ -17,6 +17,7 @@ import pytest
 from tests.eventually import eventually
 from tests.fakes.run_folder_builder import quick_spike_run
 from tests.integration.report.chromium import DRAWN, Page
+from tests.integration.report.conftest import Axe
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.measures import Measures
@@ -114,6 +115,14 @@ def test_it_draws_its_panels_and_loads_nothing(browser: Page, folder: RunFolder)
     assert browser.run(INKED) == [True] * 5
     assert browser.problems == []
     assert browser.loaded == [address(folder)]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_finding_is_serious(browser: Page, folder: RunFolder, axe: Axe, theme: str) -> None:
+    """Nor critical, for axe-core."""
+    browser.open(address(folder), theme=theme)
+
+    assert axe(browser) == []
 
 
 def test_a_panel_without_a_value_is_hidden_and_named(browser: Page, folder: RunFolder) -> None:

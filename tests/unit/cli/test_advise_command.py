@@ -75,6 +75,11 @@ def test_the_same_question_in_the_same_folder_is_not_searched_again(
         (("hello", "--slo", "drain_seconds.level=warn"), ExitCode.WRONG_INPUT, "--slo"),
         (P99, ExitCode.WRONG_INPUT, "--observation"),
         (("hello", "--observation", "x", *P99), ExitCode.WRONG_INPUT, "--observation"),
+        (
+            ("hello", *P99, "--rival", "lag-quick", "--rival", "lag-quick"),
+            ExitCode.WRONG_INPUT,
+            "--rival",
+        ),
         (("hello", *P99, "--policy", "lag-standard"), ExitCode.WRONG_INPUT, "maxReplicaCount"),
     ],
 )
@@ -91,18 +96,24 @@ def test_what_has_no_advice_says_why(
 
 
 @pytest.mark.parametrize(
-    ("seconds", "pod_rate", "words"),
-    [(100, 50.0, ["100 s were observed"]), (600, None, ["--pod-rate"]), (600, 50.0, [])],
+    ("seconds", "pod_rate", "gap", "words"),
+    [
+        (100, 50.0, 1.0, ["100 s were observed"]),
+        (600, None, 1.0, ["--pod-rate"]),
+        (600, 50.0, 40.0, ["not read for 40 s"]),
+        (600, 50.0, 1.0, []),
+    ],
 )
 def test_an_observation_is_advised_on_if_it_is_enough(
-    lagbench: Command, seconds: int, pod_rate: float | None, words: list[str]
+    lagbench: Command, seconds: int, pod_rate: float | None, gap: float, words: list[str]
 ) -> None:
-    """Long enough for a scale-down, with the rate of a pod; its policy need not be known.
+    """Long enough for a scale-down, without a gap, with the rate of a pod; its policy is unknown.
 
     The advice is for the Kubernetes of its cluster.
     """
     folder = RunFolder.create("observed", lagbench.runs)
-    seen = {"group": "g", "topic": "t", "pod_rate_per_second": pod_rate}
+    seen: dict[str, Any] = {"group": "g", "topic": "t", "pod_rate_per_second": pod_rate}
+    seen["longest_gap_seconds"] = gap
     cluster = {"fidelity": "kubernetes", "cluster": {"kubernetes": "v1.34.4"}}
     folder.write_json(folder.manifest, {"observed": seen, **cluster})
     half = seconds / 2

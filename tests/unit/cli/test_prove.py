@@ -59,8 +59,18 @@ def test_a_proof_goes_on_behind_its_last_run(
 
 def test_what_no_rehearsal_could_use_is_refused_before_the_search() -> None:
     """The search takes minutes."""
-    prove.require_provable(2, "embedded", None)
-    for pairs, target, field in ((3, "embedded", "--pairs"), (2, "elsewhere", "--target")):
+
+    def require(pairs: int, target: str, rate_scale: str) -> None:
+        place: dict[str, Any] = {"target": target, "target_settings": None}
+        overrides = {"rate_scale": rate_scale}
+        prove.require_provable(pairs, ["quick_spike"], "lag-quick", overrides, **place)
+
+    require(2, "embedded", "0.1")
+    for pairs, target, rate_scale, field in (
+        (3, "embedded", "0.1", "--pairs"),
+        (2, "elsewhere", "0.1", "--target"),
+        (2, "embedded", "0.001", "spec.triggers[0].metadata.lagThreshold"),
+    ):
         with pytest.raises(WrongInput) as refused:
-            prove.require_provable(pairs, target, None)
+            require(pairs, target, rate_scale)
         assert refused.value.field == field

@@ -352,6 +352,24 @@ def test_the_examples_wait_for_an_event() -> None:
     assert (spikes, verdicts) == ("spikes", "lagbench/verdicts")
 
 
+@pytest.mark.parametrize(
+    ("statuses", "goes_on"), [(["fail", "pass"], True), (["pass", "fail"], False), ([], False)]
+)
+def test_only_a_pass_is_deployed(
+    monkeypatch: pytest.MonkeyPatch, statuses: list[str], goes_on: bool
+) -> None:
+    """The newest verdict counts; a run that was triggered by hand has none."""
+    examples = DagBag(str(PROJECT_ROOT / "docs" / "examples"))
+    gate: Any = examples.dags["deploy_after_pass"].get_task("has_passed")
+    module = gate.python_callable.__globals__
+    cell = {"scenario": module["SCENARIO"], "policy": module["POLICY"]}
+    events = [SimpleNamespace(extra=cell | {"status": status}) for status in statuses]
+    context = {"triggering_asset_events": {module["VERDICTS"]: events}}
+    monkeypatch.setitem(module, "get_current_context", lambda: context)
+
+    assert gate.python_callable() is goes_on
+
+
 @pytest.mark.parametrize("public", PUBLIC)
 def test_the_docs_name_every_parameter(public: type) -> None:
     """A parameter that is added or renamed is in docs/own-dags.md."""

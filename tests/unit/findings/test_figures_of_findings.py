@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from statistics import fmean
 from typing import Any
 
@@ -266,3 +267,42 @@ def test_todays_rules_give_the_kept_verdicts(folder: str) -> None:
         verdicts = [Verdict.model_validate(each) for each in kept]
 
         assert [parts(each) for each in found] == [parts(each) for each in verdicts], run.run_id
+
+
+def test_what_the_added_pods_paid_is_counted_from_the_kept_runs() -> None:
+    """The overview has how many runs paid, with standstills counted and, in older ones, without.
+
+    It speaks of the runs that began before 11:00 UTC of 29 November 2026.
+    """
+    until = datetime(2026, 11, 29, 11, tzinfo=UTC).timestamp() * 1e9
+    every = [run.files["measures"] for folder in KEEPERS for run in files_of_runs(folder)]
+    found = [
+        measures["paid_for_itself"]
+        for measures in every
+        if (measures["load"]["stream_started_at"] or 0) < until
+    ]
+    known = [one for one in found if one["has_paid"] is not None]
+    counted = [one for one in known if one.get("held_by_standstills_records") is not None]
+    older = [one for one in known if one.get("held_by_standstills_records") is None]
+    (stood,) = (one for one in counted if one["held_by_standstills_records"])
+    taken = max(
+        (one["lost_to_dips_records"] + one["held_by_standstills_records"]) / one["cleared_records"]
+        for one in counted
+    )
+    by_cell = {
+        cell: [
+            f"{measures.paid_for_itself.net_records_per_pod_minute:,.0f}"
+            for record, measures in kept_runs("past_p/kubernetes")
+            if is_cell(record, cell)
+        ]
+        for cell in ("twice_p", "capped", "eleven")
+    }
+
+    overview = " ".join((FINDINGS / "README.md").read_text().split())
+    assert f"in {sum(one['has_paid'] for one in counted)} of {len(counted)} runs; dips" in overview
+    assert f"at most {100 * taken:.1f} % of what the added pods cleared" in overview
+    held, cleared = stood["held_by_standstills_records"], stood["cleared_records"]
+    assert f"({held:,} of {cleared:,.0f} messages" in overview
+    assert f"{sum(one['has_paid'] for one in older)} of {len(older)} paid" in overview
+    assert f"{min(by_cell['twice_p'])} to {max(by_cell['twice_p'])} messages" in overview
+    assert all(number in overview for number in by_cell["capped"] + by_cell["eleven"])

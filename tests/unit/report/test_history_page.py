@@ -60,6 +60,23 @@ def test_changes_of_policy_and_versions_are_marked() -> None:
     assert html.count('class="ring"') == 2  # in the picture and its key
 
 
+def test_the_key_names_what_is_drawn() -> None:
+    """No limit and no baseline where there is none, and a mark of its own for undetermined."""
+    update = {"verdict": "undetermined", "measures": {"drain_seconds": 9.0}}
+    keys = (
+        re.findall(r'<li><i class="([^"]+)"></i>', html)
+        for html in (
+            page(),
+            render_history([NIGHTS[0].model_copy(update=update)], **GIVEN | {"pinned": None}),
+        )
+    )
+
+    assert list(keys) == [
+        ["dot", "dot no", "ring", "line base", "line", "line changed"],
+        ["dot", "dot no", "dot other"],
+    ]
+
+
 def test_changes_at_one_place_have_one_number() -> None:
     """From the first to the last of them: numbers on each other cannot be read."""
     both = night(2, "b", **{"versions.kafka-broker": "4.3.2"})

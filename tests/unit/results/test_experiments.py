@@ -16,9 +16,9 @@ from lagbench.adapters.runs.run_folder import list_runs
 from lagbench.core.compare.experiment import Experiment, PlannedRun
 from lagbench.core.compare.experiment_result import (
     ExperimentResult,
-    StepCount,
     decidability_note,
 )
+from lagbench.core.compare.shown_claims import StepCount
 from lagbench.core.measures.rate_dip import NOTHING_TO_DO
 from lagbench.errors import NotReady, WrongInput
 from lagbench.results.executions import (

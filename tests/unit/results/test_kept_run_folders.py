@@ -167,6 +167,8 @@ def test_a_broken_limit_that_warns_is_in_every_result(run: TamperedRun) -> None:
     assert '<div class="tile warn">' in run.folder.report.read_text()
     (row,) = read_history(run.folder.path.parent)
     assert row.verdict_text == "pass, 1 warning"
+    observed = row.model_copy(update={"verdict": "not_judged", "warnings": 0})
+    assert observed.verdict_text == "not judged"
 
 
 def test_another_limit_is_asked_for_beside_the_verdict(run: TamperedRun) -> None:

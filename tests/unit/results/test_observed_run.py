@@ -397,6 +397,18 @@ def test_without_two_readings_nothing_is_measured(tmp_path: Path) -> None:
         complete_run(_folder(tmp_path, records, has_policy=False))
 
 
+def test_the_longest_time_without_a_reading_of_a_partition_is_kept(tmp_path: Path) -> None:
+    """From second 19 to 60 of one of four; the load is even there, so no advice may use it."""
+    records = _with_offsets(
+        _records(),
+        lambda sample: [
+            row for row in sample.partitions if row[0] != 2 or not _at(20) <= sample.at < _at(60)
+        ],
+    )
+
+    assert complete_run(_folder(tmp_path, records)).longest_gap_seconds == 41
+
+
 def test_a_killed_observation_is_judged_until_its_last_record(tmp_path: Path) -> None:
     """Its folder has the records, the last one cut off, and what the user gave."""
     folder = _folder(tmp_path, [r for r in _records() if not isinstance(r, Phase)])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import ceil, floor, log10
 from typing import Any
 
@@ -56,7 +57,7 @@ _RANGES = (15, 30, 60)
 _MOST_WINDOWS = 6
 _SHARES: Mapping[Family, float] = {"lag-scaler": 0.1, "backlog-slo": 0.1, "cron": 0.1}
 """Of the budget, by how long a simulation takes, too; the rest goes to ``lag``."""
-_MINUTE = 60
+_MINUTE, _DAY = 60, 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +132,10 @@ class Space:
         found = [{self._windows_of(one, lead) for one in question.scenarios} for lead in _LEADS]
         self.cron_windows = sorted({one.pop() for one in found if len(one) == 1} - {()})
         peak_rate = max(load.peak_rate for load in loads)
-        needs = [pods_for_hottest(one, peak_rate) for one in question.scenarios]
-        self.cron_pods = sorted(
-            {one for one in self.floors if one >= max(need or most for need in needs)} | {most}
+        self.hottest_needs = max(
+            pods_for_hottest(one, peak_rate) or question.partitions for one in question.scenarios
         )
+        self.cron_pods = sorted(one for one in {*self.floors, most} if one >= self.hottest_needs)
 
     @property
     def most_threshold(self) -> int | None:
@@ -320,7 +321,7 @@ class Space:
     def _windows_of(self, scenario: Scenario, lead: int) -> tuple[tuple[int, int], ...]:
         """Return cron windows in seconds of the stream that open ``lead`` before each spike.
 
-        None if there are many, or where they cannot be placed.
+        Of many the shortest pauses are left out. None where they cannot be placed.
         """
         if scenario.hpa_sync_at_seconds is not None:
             return ()
@@ -334,12 +335,17 @@ class Space:
         for spike in spikes:
             start = first + _MINUTE * floor((max(0, spike.start_seconds - lead) - first) / _MINUTE)
             end = first + _MINUTE * ceil((spike.end_seconds - first) / _MINUTE)
+            end = min(end, first + _MINUTE * ((_DAY - 1 - first) // _MINUTE))
             start = max(start, first)
             if found and start <= found[-1][1]:
                 found[-1] = (found[-1][0], end)
             else:
                 found.append((start, end))
-        return tuple(found) if len(found) <= _MOST_WINDOWS and found[-1][1] < 86_400 else ()
+        while len(found) > _MOST_WINDOWS:
+            pauses = [later[0] - earlier[1] for earlier, later in pairwise(found)]
+            at = pauses.index(min(pauses))
+            found[at : at + 2] = [(found[at][0], found[at + 1][1])]
+        return tuple(found)
 
 
 def _points(dimensions: int, count: int) -> Iterator[Sequence[float]]:

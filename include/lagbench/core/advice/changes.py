@@ -21,6 +21,7 @@ from lagbench.core.advice.model import Advice, Candidate, Change, Knob
 from lagbench.core.advice.question import Question
 from lagbench.core.advice.race import Entry, Evaluate, Race
 from lagbench.core.hpa.hpa_sync import HpaSettings
+from lagbench.core.keda.object.scaled_object_spec import DEFAULT_MAX_REPLICAS
 from lagbench.core.kubernetes_values import HPA_TOLERANCE
 from lagbench.core.policy.policy import Policy, check_fit
 from lagbench.errors import WrongInput
@@ -43,12 +44,23 @@ _WHY: Mapping[str, tuple[str, str, str]] = {
     "scaleDown.policies": ("", "", "how fast pods are removed"),
     "scaleDown.selectPolicy": ("", "", "how fast pods are removed"),
     "sustainSeconds": ("reacts to shorter bursts", "short bursts add no pods", "lag must persist"),
+    "desiredReplicas": ("fewer pods in its hours", "more pods in its hours", ""),
+    "threshold": ("pods come at less of it", "fewer pods for the same value", ""),
     "triggers": ("", "", "another metric requests the pods"),
+    "query": ("", "", "another metric requests the pods"),
+    "lagMetric": ("", "", "lag now, or as it will be"),
+    "lagScope": ("", "", "lag of all partitions, or of the worst"),
+    "syncOnStep": ("", "", "the HPA syncs when lag steps"),
+    "formula": ("", "", "how triggers add up"),
+    "idleReplicaCount": ("", "", "pods while no trigger is active"),
+    "ensureEvenDistributionOfPartitions": ("", "", "each pod gets as many partitions"),
 }
 """By the end of a field: why a lower value, a higher one, and one that has no order."""
-
+_OTHER_WHY = "the advised policy has it so"
 
 _DEFAULTS: Mapping[str, float | str] = {
+    "minReplicaCount": 0,
+    "maxReplicaCount": DEFAULT_MAX_REPLICAS,
     "scaleUp.selectPolicy": "Max",
     "scaleDown.selectPolicy": "Max",
     "scaleUp.stabilizationWindowSeconds": 0,
@@ -56,7 +68,7 @@ _DEFAULTS: Mapping[str, float | str] = {
     "scaleUp.tolerance": HPA_TOLERANCE,
     "scaleDown.tolerance": HPA_TOLERANCE,
 }
-"""Of the HPA, where a policy does not write the field."""
+"""Of KEDA and the HPA, where a policy does not write the field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +127,9 @@ class _Line:
                     for one in (self.before, self.after)
                 )
                 if before is None or after is None or before == after:
-                    return other
+                    return other or _OTHER_WHY
                 return lower if after < before else higher
-        return ""
+        return _OTHER_WHY
 
 
 def with_fewest_changes(race: Race, finalists: Sequence[Entry]) -> list[Entry]:
@@ -147,7 +159,9 @@ def with_fewest_changes(race: Race, finalists: Sequence[Entry]) -> list[Entry]:
             if lines:
                 draft = _restored(found[at].draft, lines.pop())
                 with suppress(WrongInput):  # it cannot be without another line
-                    trials[at] = Entry(draft, _admitted(question, draft.manifest).limits)
+                    limits = _admitted(question, draft.manifest).limits
+                    if question.allows(limits):
+                        trials[at] = Entry(draft, limits)
         for count in sorted({min(_FEW_DRAWS, draws), draws}):
             race.extend(list(trials.values()), race.places, count)
             trials = {

@@ -29,7 +29,7 @@ class ProvedRun(MeasureModel):
     seed: int
     verdict: Held  # on the advice's SLOs; that of the run judges its scenario's others, too
     reason: str
-    measures: tuple[Residual, ...]  # predicted: as the advice has it
+    measures: tuple[Residual, ...]  # predicted: for the phase of the run
 
 
 class ProvedPolicy(MeasureModel):

@@ -12,6 +12,7 @@ from lagbench.core.advice.job import Place, digest
 from lagbench.core.advice.model import AskedSlo
 from lagbench.core.hpa.controller_flags import DEFAULT_KUBERNETES, KUBERNETES_VERSIONS
 from lagbench.core.policy.policy import Policy
+from lagbench.core.policy.policy_limits import PolicyLimits
 from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.scenario.stream_tail import spikes_of
@@ -89,6 +90,12 @@ class Question:
     def most_replicas(self) -> int:
         """The ceiling of every candidate."""
         return self.partitions if self.max_replicas is None else self.max_replicas
+
+    def allows(self, limits: PolicyLimits) -> bool:
+        """Return whether a policy is within the bounds that were asked."""
+        least, most = self.min_replicas, self.max_replicas
+        is_below = least is not None and limits.floor_replicas < least
+        return not is_below and (most is None or limits.ceiling_replicas <= most)
 
 
 def check_question(question: Question) -> None:

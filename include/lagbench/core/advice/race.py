@@ -6,7 +6,7 @@ no more of the SLO's measure: 0 on the front of that draw. Those with the least 
 and the cheapest that hold every SLO so far. A candidate goes when others beat it on the draws seen,
 when it is the twin of one that stays, or when it breaks an SLO by more than the margin with most
 draws; the best of these stay for the front's other side. The present policy, the rivals and the
-fixed numbers of pods are never dropped.
+fixed numbers of pods are never dropped. If too few hold in the end, the next in line follow.
 """
 
 from __future__ import annotations
@@ -84,16 +84,20 @@ class Race:
             Entry(draft, Policy.read(draft.manifest, where=draft.name, kubernetes=version).limits)
             for draft in drafts
         ]
-        first: Table | None = None
+        tables = list[Table]()
         for number, draws in enumerate(question.draws):
+            if tables:
+                entries = survivors(tables[-1], left_after(number - 1, question.budget))
             self.extend(entries, self.places, draws)
-            table = self.table(entries, self.places)
-            first = first or table
-            if number == len(question.draws) - 1:
-                break
-            entries = survivors(table, left_after(number, question.budget))
-        assert first is not None  # noqa: S101 - there is at least one stage
-        return first, table
+            tables.append(self.table(entries, self.places))
+        *_, last = tables
+        waiting = next_in_line(tables[-2], entries) if len(tables) > 1 else []
+        while waiting and sum(map(_is_found, last.entries, last.holding)) < _LEAST_LEFT:
+            entries = [*entries, *waiting[:_LEAST_LEFT]]
+            del waiting[:_LEAST_LEFT]
+            self.extend(entries, self.places, draws)
+            last = self.table(entries, self.places)
+        return tables[0], last
 
     def extend(self, entries: Sequence[Entry], places: Sequence[Place], draws: int) -> None:
         """Simulate the draws up to ``draws`` that an entry has not seen."""
@@ -169,6 +173,27 @@ def survivors(table: Table, count: int) -> list[Entry]:
     seat(excess, int(count * _FAILING_SHARE), table.failing)
     seat(excess, count - (len(chosen) - before), ~table.failing)
     return [table.entries[at] for at in sorted(chosen)]
+
+
+def next_in_line(table: Table, chosen: Sequence[Entry]) -> list[Entry]:
+    """Return those that held so far and did not stay, the cheapest first.
+
+    The cheapest break in a rare draw: these take their seats when too few hold in the end.
+    """
+    names = {entry.draft.name for entry in chosen}
+    seen = {_point(table, at) for at, one in enumerate(table.entries) if one.draft.name in names}
+    found = list[Entry]()
+    for at in np.argsort(table.costs.mean(axis=1), kind="stable").tolist():
+        point = _point(table, at)
+        if point not in seen and _is_found(table.entries[at], table.holding[at]):
+            seen.add(point)
+            found.append(table.entries[at])
+    return found
+
+
+def _is_found(entry: Entry, holds: bool) -> bool:
+    """Return whether the search found it, and anybody may be advised it."""
+    return bool(holds) and entry.draft.family not in (*_KEPT_FAMILIES, "cron")
 
 
 def _point(table: Table, at: int) -> bytes:

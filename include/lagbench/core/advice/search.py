@@ -46,7 +46,10 @@ same pick to 49 questions on 15 scenarios (400 and 1,500 candidates).
 """
 _NEEDS = {
     "lag-scaler": "it needs the lag scaler beside KEDA (docs/lag-scaler.md)",
-    "backlog-slo": "it needs a Prometheus with kafka_exporter's metrics",
+    "backlog-slo": (
+        "it needs a Prometheus with kafka_exporter's metrics, which are read at least twice in "
+        "{rateSeconds} s"
+    ),
     "cron": "it needs a load that comes at these hours; the hours count from the stream's start",
 }
 
@@ -76,7 +79,9 @@ def bounds_only(question: Question) -> Advice:
     space = Space(question)
     every_pod = space.fixed(question.most_replicas)
     if space.cron_windows:  # which pod shares the hottest partition is not known
-        common["left_out"] = (f"cron with fewer pods than the hottest needs, {space.cron_pods[0]}",)
+        common["left_out"] = (
+            f"cron with fewer pods than the hottest needs, {space.hottest_needs}",
+        )
     bounds = bounds_of(question, every_pod.manifest)
     broken = tuple(f"{one.scenario}: {one.text}" for one in bounds if one.is_broken)
     outcome = "no_policy" if broken else "advice"
@@ -145,7 +150,7 @@ def search(question: Question, evaluate: Evaluate) -> Advice:
             "runner_up": _runner_up(pick, answer.present, [*ranked[1:], *_ranked(others)]),
             "dropped": (*unfit, *fallen),
             "margin": _margin(judge, question, pick),
-            "reasons": tuple(_reasons(pick, searched, freer, limits)),
+            "reasons": tuple(_reasons(pick, searched, freer, space.hottest_needs, limits)),
         }
     )
 
@@ -240,8 +245,9 @@ def _calm(question: Question, given: Sequence[Draft], evaluate: Evaluate) -> Ite
 def _eligible(question: Question, table: Table, shortest: int) -> list[bool]:
     """Return which candidates hold and may be advised: ``policy check`` finds no error in them.
 
-    A cron's hours are those of this load, so it is advised only to one who has such hours. A rival
-    has no scale-down window that the search would not choose.
+    A cron's hours are those of this load, so it is advised only to one who has such hours. A given
+    policy keeps the bounds that were asked, and a rival has no scale-down window that the search
+    would not choose.
     """
     may_cron = question.present is not None and any(
         one.type == "cron" for one in question.present.limits.of_triggers
@@ -255,6 +261,7 @@ def _eligible(question: Question, table: Table, shortest: int) -> list[bool]:
 
     return [
         bool(holds)
+        and question.allows(entry.limits)
         and may(entry.draft)
         and review_policy(entry.draft.manifest, where=entry.draft.name).can_run
         for entry, holds in zip(table.entries, table.holding, strict=True)
@@ -321,14 +328,22 @@ def _reasons(
     pick: Candidate,
     searched: Sequence[Candidate],
     freer: Sequence[Candidate],
+    hottest_needs: int,
     limits: Sequence[str],
 ) -> Iterator[str]:
     """Yield the conditions of the advice; that it is cheaper, its numbers say.
 
     :param freer: those that hold every SLO which the question itself has.
     """
+    most = value_at(pick.manifest, "spec.maxReplicaCount")
+    if most is not None and int(most) < hottest_needs:
+        text = "at the peak the one with the hottest partition keeps up from"
+        yield f"at most {most} pods: {text} {hottest_needs} on, and what else it reads is drawn"
     if pick.family in _NEEDS:
-        yield _NEEDS[pick.family]
+        yield _NEEDS[pick.family].format(**pick.knobs)
+    kinds = [one.manifest["kind"] for one in searched if one.family == "present"]
+    if {*kinds} - {pick.manifest["kind"]}:
+        yield f"the present {kinds[0]} has to go first: KEDA admits no second scaler"
     for one in review_policy(pick.manifest, where=pick.name).findings:
         if one.level == "warning":
             yield f"policy check warns of {one.field} = {one.value}: {one.happens}"

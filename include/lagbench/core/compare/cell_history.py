@@ -85,9 +85,9 @@ class HistoryRow(MeasureModel):
 
     @property
     def verdict_text(self) -> str:
-        """The verdict with the number of its warnings."""
-        plural = "s" * (self.warnings != 1)
-        return f"{self.verdict}, {self.warnings} warning{plural}" if self.warnings else self.verdict
+        """The verdict with the number of its warnings, as a reader sees it."""
+        plural, verdict = "s" * (self.warnings != 1), self.verdict.replace("_", " ")
+        return f"{verdict}, {self.warnings} warning{plural}" if self.warnings else verdict
 
     @property
     def environment(self) -> Environment:

@@ -207,8 +207,9 @@ class Experiment(_Model):
         names = [cell.name for cell in self.cells]
         if len(set(names)) < len(names):
             raise ValueError(f"cells must be of different names (they are {', '.join(names)})")
-        if len(set(self.seeds)) < len(self.seeds):
-            raise ValueError("seeds must be all different: a seed twice is not another pair")
+        if 1 < len(set(self.seeds)) < len(self.seeds):
+            allowed = "all different, or one seed alone: a claim on one placement of the hot keys"
+            raise ValueError(f"seeds must be {allowed}")
         if self.seeds and len(self.seeds) < self.pairs:
             raise ValueError(f"seeds must be at least {self.pairs}, one for each pair")
         return self

@@ -9,13 +9,13 @@ from lagbench.core.compare.experiment import Experiment, Schedule
 from lagbench.core.compare.experiment_result import (
     CellComparison,
     ExperimentResult,
-    ShownValue,
     bounds_of,
     measured_names,
 )
 from lagbench.core.compare.noise_floor import NoiseFloor
 from lagbench.core.compare.pair_statistics import Interval, sign_flip_p
 from lagbench.core.compare.pairs import Difference
+from lagbench.core.compare.shown_claims import ShownValue
 from lagbench.core.measures.measures import NAMED
 from lagbench.core.significance import SIGNIFICANCE
 from lagbench.core.simulation.simulation_measures import SimulationMeasures

@@ -14,20 +14,19 @@ from lagbench.core.compare.compare import BOUNDS, Bound
 from lagbench.core.compare.experiment import (
     Execution,
     Expectation,
-    ExpectedValue,
     Experiment,
     ExperimentCell,
     PlannedRun,
     Progress,
     RunRecord,
     RunVerdict,
-    Schedule,
 )
 from lagbench.core.compare.noise_floor import NoiseFloor
 from lagbench.core.compare.pairs import IDENTITY_COUNTS, Difference, Pair, compare_pairs
+from lagbench.core.compare.shown_claims import ShownValue, shown_value
 from lagbench.core.kubernetes_values import NS_PER_SECOND
 from lagbench.core.measures.measures import NAMED, Measures
-from lagbench.core.measures.model import Interval, MeasureModel, NamedMeasure, StepValue
+from lagbench.core.measures.model import MeasureModel, StepValue
 from lagbench.core.scenario.stream_start import phase_distance_seconds
 from lagbench.core.significance import SIGNIFICANCE, floor_of
 from lagbench.errors import WrongInput
@@ -90,39 +89,6 @@ class CellComparison(MeasureModel):
         return next((found for found in self.differences if found.name == name), None)
 
 
-ShownVerdict = Literal["shown", "refuted", "undetermined"]
-
-
-class StepCount(MeasureModel):
-    """The scale steps that are as a claim expects, those that are not, and those that are open.
-
-    A run that is missing, or that made no step, counts as one that is open.
-    """
-
-    met: int
-    missed: int
-    undetermined: int
-
-
-class ShownValue(MeasureModel):
-    """A claim on a measure in every run of a cell, and its values.
-
-    Of a measure that scale steps have every step must be as expected, not their mean.
-
-    * ``shown``: every planned run has a value, and all of them are as expected;
-    * ``refuted``: the value of a run, or of a step, is not;
-    * ``undetermined``: a run is missing or did not measure it, or its precision leaves it open.
-    """
-
-    cell: str
-    name: str  # of the measure
-    expected: str  # in words
-    values: tuple[float | None, ...]  # by planned run; None: missing, or not measured
-    verdict: ShownVerdict
-    steps: StepCount | None = None  # None: it is no measure of scale steps
-    limits: ExpectedValue | None = None  # ``expected`` as numbers; None: an older result
-
-
 class ExperimentResult(MeasureModel):
     """``result.json`` of an experiment."""
 
@@ -179,7 +145,7 @@ def judge_experiment(
     if experiment.is_noise_floor:
         kind = "noise floor"
     first, *others = (cell.name for cell in experiment.cells)
-    names = measured_names(experiment)
+    names, numbers = measured_names(experiment), range(1, schedule.pairs + 1)
     return ExperimentResult(
         experiment=experiment.name,
         title=experiment.title,
@@ -202,49 +168,13 @@ def judge_experiment(
         noise=noise,
         notes=tuple(_notes(experiment, progress, runs)),
         shown=tuple(
-            _shown(cell.name, name, expected, schedule, runs)
+            shown_value(
+                cell.name, name, expected, [runs.get((pair, cell.name)) for pair in numbers]
+            )
             for cell in experiment.cells
             for name, expected in cell.shows.items()
         ),
     )
-
-
-def _shown(
-    cell: str, name: str, expected: ExpectedValue, schedule: Schedule, runs: Runs
-) -> ShownValue:
-    """Return a claim on every planned run of a cell, in the order of the pairs."""
-    measure, values, holds = NAMED[name], list[float | None](), list[bool | None]()
-    for number in sorted(run.pair for run in schedule.runs if run.cell == cell):
-        kept = runs.get((number, cell))
-        value = None if kept is None else measure.read(kept.measures)
-        values.append(value)
-        for bounds in [None] if kept is None else _bounds(measure, kept.measures, value):
-            holds.append(None if bounds is None else expected.holds(*bounds))
-    verdict: ShownVerdict = "undetermined" if None in holds else "shown"
-    count = StepCount(
-        met=holds.count(True), missed=holds.count(False), undetermined=holds.count(None)
-    )
-    return ShownValue(
-        cell=cell,
-        name=name,
-        expected=expected.text,
-        values=tuple(values),
-        verdict="refuted" if False in holds else verdict,
-        steps=None if measure.steps is None else count,
-        limits=expected,
-    )
-
-
-def _bounds(
-    measure: NamedMeasure, measures: Measures, value: float | None
-) -> Sequence[Interval | None]:
-    """Return the bounds of the value, or of each step's; None: nothing is known of it."""
-    if measure.steps is not None:
-        return [step.bounds for step in measure.steps(measures)] or [None]
-    if value is None:
-        return [None]
-    # Without an interval of its own a value is exact; of one it is None if a clock is not bounded.
-    return [(value, value) if measure.interval is None else measure.interval(measures)]
 
 
 def bounds_of(experiment: Experiment) -> tuple[Bound, ...]:

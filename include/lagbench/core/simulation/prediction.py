@@ -99,6 +99,13 @@ class Residual(MeasureModel):
         return self.predicted.text(NAMED[self.name])
 
     @property
+    def is_in_range(self) -> bool:
+        """Return whether it was measured within the range; without one it was not."""
+        low, high = self.predicted.low, self.predicted.high
+        known = low is not None and high is not None and self.measured is not None
+        return known and low <= self.measured <= high  # type: ignore[operator]
+
+    @property
     def measured_text(self) -> str:
         """The measured value, without the unit."""
         return NAMED[self.name].number(self.measured)
@@ -128,7 +135,7 @@ def predict(
         swapped=swapped,
         phases=phases,
     )
-    ranges = _of_real_runs(found)
+    ranges = of_real_runs(found)
     return Prediction(
         phases=phases,
         hpa_sync_at_seconds=known,
@@ -167,7 +174,7 @@ def draws(
     return found
 
 
-def _of_real_runs(found: Sequence[Simulation]) -> dict[str, Spread]:
+def of_real_runs(found: Sequence[Simulation]) -> dict[str, Spread]:
     """Return the spread of each measure; of those whose error is known the range of real runs."""
     ranges = spreads(found)
     for name, spread in ranges.items():

@@ -126,8 +126,34 @@ def test_cron_windows_open_before_the_scenarios_own_spikes(
     assert Space(question(scenario(**changes))).cron_windows == windows
 
 
+def test_a_day_of_many_spikes_has_a_few_windows() -> None:
+    """Nine spikes: the three shortest pauses are left out; the last window ends before midnight."""
+    pauses = [600, 3600, 700, 3600, 800, 3600, 3600, 3600]
+    rest = 86_400 - sum(pauses) - 9 * 300
+    seconds = [rest, *(part for pause in pauses for part in (300, pause)), 300]
+    stages = [
+        {"seconds": length, "rate_per_second": 800 if number % 2 else 100}
+        for number, length in enumerate(seconds)
+    ]
+
+    (windows, *_) = Space(
+        question(scenario(profile={"kind": "stages", "stages": stages}))
+    ).cron_windows
+
+    assert [(end - start) // 300 for start, end in windows] == [4, 4, 5, 1, 1, 1]
+    assert windows[-1][1] < 86_400
+
+
 def test_bounds_of_the_user_hold_for_each_candidate() -> None:
     """Floor and ceiling."""
     for one in drafts(min_replicas=2, max_replicas=3):
         spec = one.manifest["spec"]
         assert 2 <= spec["minReplicaCount"] <= spec["maxReplicaCount"] <= 3
+
+
+@pytest.mark.parametrize(("most", "pods"), [(4, [4]), (3, [])])
+def test_hours_have_the_pods_that_the_hottest_partition_needs(most: int, pods: list[int]) -> None:
+    """Four for 800/s; a maximum below that leaves no cron, and does not become the need."""
+    space = Space(question(max_replicas=most))
+
+    assert (space.hottest_needs, space.cron_pods) == (4, pods)

@@ -24,7 +24,7 @@ def outcome(job: Job) -> Outcome:
     """Return a cost and a time lag that follow two fields of the policy."""
     spec = job.manifest["spec"]
     values = dict.fromkeys(KEPT, 0.0)
-    values["pod_minutes_in_all"] = 10.0 * spec["minReplicaCount"]
+    values["pod_minutes_in_all"] = 10.0 * spec.get("minReplicaCount", 0)
     values["time_lag_p99_seconds"] = int(spec["triggers"][0]["metadata"]["lagThreshold"]) / 50
     return Outcome(job.key, (tuple(values.values()),) * job.draws)
 
@@ -65,6 +65,30 @@ def test_each_line_is_taken_back_alone() -> None:
     assert (refused.pod_minutes, refused.holds) == (None, None)
     assert refused.effect.startswith("not alone: ")
     assert len(jobs) == len(found)  # the pick, and each line but the refused one
+
+
+def test_each_line_has_a_reason() -> None:
+    """Also one that no candidate of the search sets, and one that had KEDA's default."""
+    present, pick = candidate("present", "lag-quick"), candidate("lag-1", "lag-quick")
+    before, after = deepcopy(present.manifest), deepcopy(pick.manifest)
+    del before["spec"]["minReplicaCount"]
+    after["spec"]["pollingInterval"] = 17
+    after["spec"]["triggers"][0]["metadata"]["ensureEvenDistributionOfPartitions"] = "true"
+    asked = advice(
+        slo=SLO,
+        pick=pick.model_copy(update={"manifest": after}),
+        present=present.model_copy(update={"manifest": before}),
+    )
+    question = Question([load_scenario("quick_spike")], [SLO], load_policy("lag-quick"))
+
+    changes = with_changes(question, asked, lambda jobs: map(outcome, jobs)).changes
+
+    found = {one.field.rpartition(".")[2]: (one.before, bool(one.reason)) for one in changes}
+    assert found == {
+        "minReplicaCount": ("0 (default)", True),
+        "pollingInterval": (None, True),
+        "ensureEvenDistributionOfPartitions": (None, True),
+    }
 
 
 def test_without_a_present_policy_nothing_changes() -> None:

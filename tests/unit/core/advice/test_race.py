@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import inf
 
 import numpy as np
 import pytest
+from tests.fakes.questions import P99, question
 
-from lagbench.core.advice.candidates import Draft
+from lagbench.core.advice.candidates import Draft, Space
 from lagbench.core.advice.front import front_of, importance_of, knee_of
+from lagbench.core.advice.job import KEPT, Job, Outcome
+from lagbench.core.advice.judge import COST, Judge
 from lagbench.core.advice.model import Candidate, Family, ScenarioResult
-from lagbench.core.advice.race import Entry, Table, excess_of, survivors
+from lagbench.core.advice.race import Entry, Race, Table, excess_of, survivors
 from lagbench.core.advice.robust import regrets
 from lagbench.core.policy.policy_limits import PolicyLimits
 from lagbench.core.simulation.simulation_measures import Spread
@@ -67,6 +70,33 @@ def test_who_goes_on(
 ) -> None:
     """Two of three, and who is never dropped."""
     assert names(survivors(table(rows, families=families), 2)) == expected
+
+
+def test_those_next_in_line_follow_when_a_rare_draw_breaks_the_cheapest() -> None:
+    """The twenty cheapest of forty hold in the first two draws; twelve that hold are looked for."""
+    asked = question(budget=8, draws=(2, 4))
+    drafts = [one for one in Space(question(budget=300)).drafts() if one.family == "lag"][:40]
+    place_of = {one.name: at for at, one in enumerate(drafts)}
+
+    def evaluate(jobs: Sequence[Job]) -> Iterator[Outcome]:
+        for job in jobs:
+            rows = []
+            for draw in range(job.first_draw, job.first_draw + job.draws):
+                kept: dict[str, float | None] = dict.fromkeys(KEPT, 0.0)
+                kept[COST] = 10.0 + place_of[job.candidate]
+                kept[P99] = 90.0 if draw > 1 and place_of[job.candidate] < 20 else 5.0
+                rows.append(tuple(kept.values()))
+            yield Outcome(job.key, tuple(rows))
+
+    race = Race(Judge(asked), list(asked.places.values()), evaluate)
+    _, last = race.run(drafts)
+
+    held = [
+        place_of[one.draft.name]
+        for one, holds in zip(last.entries, last.holding, strict=True)
+        if holds
+    ]
+    assert held[:12] == [*range(20, 32)]
 
 
 def test_the_regret_is_that_of_the_worst_draw_among_those_that_hold() -> None:

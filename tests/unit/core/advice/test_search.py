@@ -151,6 +151,60 @@ def test_a_rival_that_cannot_be_simulated_is_dropped_by_name() -> None:
     assert [one.candidate for one in answer.dropped][:1] == ["opaque"]
 
 
+@pytest.mark.parametrize("bounds", [{"max_replicas": 3}, {"min_replicas": 2}])
+def test_no_policy_outside_the_bounds_that_were_asked_is_advised(bounds: dict[str, int]) -> None:
+    """Neither the present policy nor a rival, which have 1 to 4 pods and hold the SLO.
+
+    A line of theirs does not come back into the pick either, although the load needs two pods.
+    """
+    low = scenario(profile=SPIKE.profile.model_dump() | {"spike_mult": 2})
+    rival = Policy.load(PRESENT, where="rival")
+
+    answer = search(question(low, slos={P99: 60.0}, rivals={"rival": rival}, **bounds), backwards)
+
+    assert [
+        (one and one.holds, one and one.regret) for one in (answer.present, *answer.rivals)
+    ] == [
+        (True, None),
+        (True, None),
+    ]
+    assert answer.pick is not None
+    spec = answer.pick.manifest["spec"]
+    assert spec["minReplicaCount"] >= bounds.get("min_replicas", 0)
+    assert spec["maxReplicaCount"] <= bounds.get("max_replicas", 4)
+
+
+def test_a_pick_with_fewer_pods_than_the_hottest_partition_needs_says_so() -> None:
+    """Which pod reads what else is drawn; with a pod for each partition nothing is."""
+
+    def is_said(**bounds: int) -> bool:
+        answer = search(question(slos={P99: 60.0}, **bounds), backwards)
+        assert answer.pick is not None
+        return any("keeps up from 4 on" in one for one in answer.reasons)
+
+    assert is_said(max_replicas=3)
+    assert not is_said(min_replicas=4)
+
+
+def test_another_kind_of_scaler_has_to_go_first() -> None:
+    """KEDA's webhook rejects a ScaledObject on a target that an HPA has already."""
+    cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "consumer"}
+    spec = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 4}
+    hpa = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "consumer"},
+        "spec": spec | {"metrics": [{"type": "Resource", "resource": cpu}]},
+    }
+
+    answer = search(question(present=Policy.load(hpa, where="hpa")), backwards)
+
+    assert answer.pick is not None
+    assert answer.pick.manifest["kind"] == "ScaledObject"
+    assert any("HorizontalPodAutoscaler has to go first" in one for one in answer.reasons)
+
+
 def test_limits_that_contradict_each_other_say_so() -> None:
     """A low p99 needs many pods, a low cost few: each alone is possible."""
     answer = search(question(slos={P99: 8.0, "pod_minutes": 4.2}), backwards)

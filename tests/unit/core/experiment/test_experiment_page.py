@@ -22,9 +22,8 @@ from lagbench.core.compare.experiment_result import (
     CellOutcome,
     ExperimentResult,
     RunLine,
-    ShownValue,
-    StepCount,
 )
+from lagbench.core.compare.shown_claims import ShownValue, StepCount
 from lagbench.core.measures.measures import NAMED
 from lagbench.core.measures.model import StepValue
 from lagbench.core.measures.reaction import STAGES

@@ -180,10 +180,10 @@ def test_only_a_rehearsal_that_passed_is_accepted(nights: Path) -> None:
 def test_without_the_right_nothing_can_be_accepted(
     nights: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither is there a button."""
+    """Neither is there a button; the refusal is a page that names the right."""
 
     def refuse(request: Any = None, user: Any = None) -> None:
-        raise HTTPException(403)
+        raise HTTPException(403, "Forbidden")  # as Airflow does
 
     app = client().app
     app.dependency_overrides[bench_views.MAY_ACCEPT] = refuse  # type: ignore[attr-defined]
@@ -191,7 +191,10 @@ def test_without_the_right_nothing_can_be_accepted(
     monkeypatch.setattr(bench_views, "MAY_ACCEPT", refuse)
     visitor = TestClient(app)
 
-    assert visitor.post("/baseline", data={"run": "night-2"}, headers=OWN).status_code == 403
+    refused = visitor.post("/baseline", data={"run": "night-2"}, headers=OWN)
+    assert refused.status_code == 403
+    assert 'href="/bench/history"' in refused.text
+    assert "right to change runs of daily_spike_rehearsal" in refused.text
     page = visitor.get("/history?cell=quick_spike/p/%E2%80%93")
     assert page.status_code == 200
     assert "Accept as baseline" not in page.text

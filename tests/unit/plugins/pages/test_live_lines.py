@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 
-from lagbench_airflow.pages.report_app import MOST_BYTES, line_events, read_lines
+from lagbench.results.served_files import MOST_BYTES, read_lines
+from lagbench_airflow.pages.report_app import line_events
 
 RUN = "a-run"
 

@@ -16,11 +16,12 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.testclient import TestClient
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
+from tests.fakes.compared_runs import write_run
 
 from lagbench.project import PROJECT_ROOT
 from lagbench_airflow.links import ReportLink, public_prefix
 from lagbench_airflow.pages import report_app as live_page
-from lagbench_airflow.pages.airflow_runs import AirflowRun
+from lagbench_airflow.pages.airflow_runs import AirflowRun, NightCell
 from lagbench_airflow.pages.report_app import report_app
 
 from airflow.sdk.execution_time.xcom import XCom  # isort: skip
@@ -179,6 +180,37 @@ def test_a_night_leads_to_the_report_of_its_last_rehearsal(runs: Path) -> None:
     assert reply.headers["location"] == "/bench/runs/again/report.html"
 
 
+def test_a_night_of_several_cells_lists_all(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With verdict and gate, also one that has no run folder; the frame shows one, else the newest.
+
+    A cleared cell's tries are both there.
+    """
+    cells = [
+        NightCell("rehearsal__n", "failed", {"scenario": "hello", "policy": ""}),
+        NightCell("rehearsal__n__cell_1", "success", {"scenario": "bursty", "policy": "lag-quick"}),
+        NightCell("rehearsal__n__try_2", "running", {"scenario": "hello", "policy": ""}),
+    ]
+    monkeypatch.setattr(live_page, "rehearsals", lambda night: cells if night == "n" else [])
+    write_run(runs, "judged", verdict="pass")
+    (runs / "judged" / "conf.json").write_text('{"dag_run": "rehearsal__n__cell_1"}')
+    (runs / "judged" / "comparison.json").write_text('{"status": "regressed", "reasons": ["x"]}')
+
+    newest, chosen = (
+        client().get(f"/report/daily_spike_rehearsal/n{query}").text
+        for query in ("", "?cell=rehearsal__n__cell_1")
+    )
+
+    rows = re.findall(r"<tr><td class=\"whole-word\">(.*?)</td></tr>", newest)
+    assert [re.sub("(<.*?>)+", "|", row).strip("|") for row in rows] == [
+        "hello, its own policy|failed|no verdict",
+        "bursty, lag-quick|pass|gate: regressed; x",
+        "hello, its own policy|running|no verdict",
+    ]
+    assert 'src="/bench/report/scenario_run/rehearsal__n__try_2"' in newest
+    assert 'src="/bench/report/scenario_run/rehearsal__n__cell_1"' in chosen
+    assert re.findall(r"cell=([^\"]*)\" aria-current", chosen) == ["rehearsal__n__cell_1"]
+
+
 @pytest.mark.parametrize(
     ("dag_run", "looks_again"),
     [("scenario_run/manual__other", True), ("bench_lifecycle/manual__2026-11-21", False)],
@@ -188,7 +220,7 @@ def test_a_dag_run_without_a_folder_says_so(runs: Path, dag_run: str, looks_agai
     page = client().get(f"/report/{dag_run}")
 
     assert page.status_code == 200
-    assert ('http-equiv="refresh"' in page.text) is looks_again
+    assert (" data-again>" in page.text) is looks_again
 
 
 REFUSED = {"plan_cell": "conf: seed = <x> is not allowed"}
@@ -224,7 +256,7 @@ def test_a_run_without_a_page_of_its_own_says_how_it_stands(
         page = client().get(f"/report/{dag_id}/{DAG_RUN}")
         assert page.status_code == 200
         assert shown in page.text
-        assert ('http-equiv="refresh"' in page.text) is not run.has_ended
+        assert (" data-again>" in page.text) is not run.has_ended
 
 
 def test_the_live_page_runs_its_own_scripts_alone(runs: Path) -> None:
@@ -284,6 +316,7 @@ def test_no_path_leads_out(runs: Path, path: str) -> None:
 
 
 PATHS = (
+    "/report/daily_spike_rehearsal/manual__other",
     "/runs/a-run/report.html",
     "/live/a-run/lines",
     "/live/a-run/events",

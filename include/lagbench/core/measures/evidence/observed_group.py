@@ -54,6 +54,7 @@ class Observation:
     """Why an object that may scale the group could not be read; empty: all were read."""
     lowest_rate_per_second: float | None = None  # of the load
     highest_rate_per_second: float | None = None
+    longest_gap_seconds: float | None = None  # between two readings of a partition's end
     pod_rate_source: str = "the group was never busy for long enough to show it"
 
     def as_dict(self) -> dict[str, Any]:
@@ -95,6 +96,12 @@ def observed_rates(lag: LagSeries, *, from_at: int, until_at: int) -> list[tuple
         for second, rate in zip(seconds, rates, strict=True)
     ]
     return [*rows, (round(length, 3), 0.0)]
+
+
+def longest_gap_seconds(lag: LagSeries) -> float:
+    """Return the longest time between two readings of the end of a partition's log."""
+    read = (lag.at[known] for known in ~np.isnan(lag.end_offsets.T))
+    return max((float(np.diff(at).max(initial=0)) / NANOSECONDS for at in read), default=0.0)
 
 
 def observed_shares(lag: LagSeries) -> tuple[float, ...]:
