@@ -84,6 +84,8 @@ def floor_to_second_ns(at_ns: int) -> int:
 
 HPA_SYNC_SECONDS = 15
 """Time between two syncs of an HPA (``--horizontal-pod-autoscaler-sync-period``)."""
+DEFAULT_MAX_REPLICAS = 100
+"""KEDA's default of ``maxReplicaCount``."""
 HPA_TOLERANCE = 0.1
 """A metric within this share of its target changes nothing
 (``--horizontal-pod-autoscaler-tolerance``)."""

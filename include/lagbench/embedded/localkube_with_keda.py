@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lagbench.core.hpa.controller_flags import DEFAULT_KUBERNETES, has_gate, version_of
-from lagbench.core.keda.object.scaled_object_spec import API_VERSION, DEFAULT_MAX_REPLICAS, KIND
+from lagbench.core.keda.object.scaled_object_spec import API_VERSION, KIND
+from lagbench.core.kubernetes_values import DEFAULT_MAX_REPLICAS
 from lagbench.core.policy.admission.api_server import (
     Admission,
     admit,

@@ -21,8 +21,7 @@ from lagbench.core.advice.model import Advice, Candidate, Change, Knob
 from lagbench.core.advice.question import Question
 from lagbench.core.advice.race import Entry, Evaluate, Race
 from lagbench.core.hpa.hpa_sync import HpaSettings
-from lagbench.core.keda.object.scaled_object_spec import DEFAULT_MAX_REPLICAS
-from lagbench.core.kubernetes_values import HPA_TOLERANCE
+from lagbench.core.kubernetes_values import DEFAULT_MAX_REPLICAS, HPA_TOLERANCE
 from lagbench.core.policy.policy import Policy, check_fit
 from lagbench.errors import WrongInput
 

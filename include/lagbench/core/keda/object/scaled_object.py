@@ -24,7 +24,6 @@ from lagbench.core.keda.object.scaled_object_rules import (
 )
 from lagbench.core.keda.object.scaled_object_spec import (
     API_VERSION,
-    DEFAULT_MAX_REPLICAS,
     KIND,
     Fallback,
     ScaledObjectSpec,
@@ -40,6 +39,7 @@ from lagbench.core.keda.triggers.trigger_parameters import (
     TriggerSource,
 )
 from lagbench.core.keda.triggers.trigger_types import RESOURCE_TYPES, TRIGGER_TYPES, parse_trigger
+from lagbench.core.kubernetes_values import DEFAULT_MAX_REPLICAS
 from lagbench.core.object_schema import (
     Refusal,
     json_value,

@@ -10,8 +10,8 @@ from math import isnan, nan
 from typing import Any
 
 from lagbench.core.keda.formula import Formula, FormulaRefusedError, NotEvaluatedError
-from lagbench.core.keda.object.scaled_object_spec import DEFAULT_MAX_REPLICAS
 from lagbench.core.keda.triggers.trigger_types import RESOURCE_TYPES, TRIGGER_TYPES
+from lagbench.core.kubernetes_values import DEFAULT_MAX_REPLICAS
 from lagbench.core.object_meta import LABEL_LENGTH
 from lagbench.core.object_schema import (
     QUANTITY,

@@ -13,11 +13,9 @@ from lagbench.core.hpa.hpa_object import ScaleTarget
 from lagbench.core.keda.triggers.trigger_authentication import AuthenticationRef
 from lagbench.core.keda.triggers.trigger_parameters import TriggerParameters
 from lagbench.core.keda.triggers.trigger_types import ResourceTrigger
+from lagbench.core.kubernetes_values import DEFAULT_MAX_REPLICAS
 
 API_VERSION, KIND = "keda.sh/v1alpha1", "ScaledObject"
-
-DEFAULT_MAX_REPLICAS = 100
-"""KEDA's default of ``maxReplicaCount``."""
 
 PAUSED = "autoscaling.keda.sh/paused"
 
