@@ -10,7 +10,8 @@ from tests.fakes.advices import advice, candidate, measure
 
 from lagbench.core.advice.proof import held_by
 from lagbench.core.policy.stream_windows import WINDOWS_ANNOTATION
-from lagbench.core.simulation.prediction import PREDICTED, predict
+from lagbench.core.simulation.prediction import PREDICTED, Residual, predict
+from lagbench.core.simulation.simulation_measures import Spread
 from lagbench.results.advice_files import proof_rows
 from lagbench.results.executions import read_progress, start_execution
 from lagbench.results.proof import Proof
@@ -91,3 +92,21 @@ def test_the_same_advice_goes_on_in_its_folder_and_another_has_its_own(proof: Pr
 def test_one_that_failed_decides(statuses: list[str], planned: int, held: str) -> None:
     """A missing run is never a pass."""
     assert held_by(statuses, planned=planned) == held
+
+
+@pytest.mark.parametrize(
+    ("measured", "is_inside"), [(10.0, True), (12.0, True), (12.1, False), (None, False)]
+)
+def test_a_run_is_in_the_range_or_not(measured: float | None, is_inside: bool) -> None:
+    """One that was not measured is not."""
+    spread = Spread(11.0, 10.0, 12.0)
+    found = Residual(
+        name="drain_seconds",
+        title="Lag drain",
+        unit="s",
+        predicted=spread,
+        measured=measured,
+        residual=None,
+    )
+
+    assert found.is_in_range is is_inside

@@ -102,8 +102,9 @@ class Residual(MeasureModel):
     def is_in_range(self) -> bool:
         """Return whether it was measured within the range; without one it was not."""
         low, high = self.predicted.low, self.predicted.high
-        known = low is not None and high is not None and self.measured is not None
-        return known and low <= self.measured <= high  # type: ignore[operator]
+        if low is None or high is None or self.measured is None:
+            return False
+        return low <= self.measured <= high
 
     @property
     def measured_text(self) -> str:
