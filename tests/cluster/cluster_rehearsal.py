@@ -9,6 +9,7 @@ the same ``--folder`` continues. ``KUBERNETES=1.37`` in the environment chooses 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,7 @@ import yaml
 
 from lagbench.adapters.clean_up import ON_A_CLUSTER
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.kube import Kube, Manifest
 from lagbench.adapters.kube.workloads import WORKLOADS
 from lagbench.catalog.catalog import checked_cell
 from lagbench.catalog.experiments import load_experiment
@@ -117,6 +118,25 @@ def left_behind(rig: Rig, broker: Broker, home: ClusterRehearsal) -> list[str]:
         names = [*admin.topic_names(), *admin.group_ids()]
     left += [name for name in names if home.folder().name in name]
     return left + [" ".join(process.cmdline()) for process in home.processes()]
+
+
+def documented_role(page: str) -> Manifest:
+    """Return the Role that a page of the docs shows."""
+    text = (PROJECT_ROOT / "docs" / page).read_text()
+    (block,) = re.findall(r"```yaml\n(apiVersion: rbac.*?)```", text, re.DOTALL)
+    role: Manifest = yaml.safe_load(block)
+    return role
+
+
+def account_of(rig: Rig, namespace: str, role: Manifest, path: Path) -> Path:
+    """Create an account with the rights of the Role alone, of its name; write its kubeconfig."""
+    account = role["metadata"]["name"]
+    place = ("-n", namespace)
+    asked(rig, [rig.kubectl, *place, "apply", "-f", "-"], given=yaml.safe_dump(role))
+    kubectl(rig, *place, "create", "serviceaccount", account)
+    to = (f"--role={account}", f"--serviceaccount={namespace}:{account}")
+    kubectl(rig, *place, "create", "rolebinding", account, *to)
+    return kubeconfig_of(rig, namespace, account, path)
 
 
 def kubeconfig_of(rig: Rig, namespace: str, account: str, path: Path) -> Path:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -24,16 +22,15 @@ from lagbench.core.measures.measures import Measures
 from lagbench.core.scenario.run_names import CONSUMER_DEPLOYMENT
 from lagbench.core.telemetry.records_of_recorder import ReadGap, ReplicaSample
 from lagbench.embedded.broker import Broker
-from lagbench.project import PROJECT_ROOT
 from lagbench.results.observed_run import RECORDS_FILE, read_records
-from tests.cluster.cluster_rehearsal import CONTEXT, kubeconfig_of, kubectl
+from tests.cluster.cluster_rehearsal import CONTEXT, account_of, documented_role, kubectl
 from tests.cluster.lagging_group import idle_consumers, scaled_object
 from tests.cluster.live_admission import LiveApi
 from tests.cluster.rig.rig import Rig
 from tests.eventually import eventually
 from tests.integration.observe.foreign_group import foreign_group
 
-PLACE, ACCOUNT = "observed", "observer"
+PLACE, PAGE = "observed", "observe.md"
 GROUP, TOPIC = "shop", "orders"
 _POLICY = scaled_object(
     PLACE, "shop", scaleTargetRef={"name": CONSUMER_DEPLOYMENT}, maxReplicaCount=3
@@ -83,11 +80,7 @@ def observed(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Obs
     """Provide a Deployment with a policy, a group with a member, and the account that watches."""
     folder, api = tmp_path_factory.mktemp("observe"), LiveApi(rig.kubeconfig)
     kubectl(rig, "create", "namespace", PLACE)
-    kubectl(rig, "-n", PLACE, "create", "serviceaccount", ACCOUNT)
-    (folder / "role.yaml").write_text(yaml.safe_dump(documented_role()))
-    kubectl(rig, "-n", PLACE, "apply", "-f", str(folder / "role.yaml"))
-    role, subject = "--role=lagbench-observe", f"--serviceaccount={PLACE}:{ACCOUNT}"
-    kubectl(rig, "-n", PLACE, "create", "rolebinding", ACCOUNT, role, subject)
+    kubeconfig = account_of(rig, PLACE, documented_role(PAGE), folder / "observer.kubeconfig")
     for manifest in (idle_consumers(PLACE, 1), _POLICY):
         answer = api.send(manifest, PLACE)
         assert answer.is_accepted, answer.message
@@ -95,27 +88,15 @@ def observed(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Obs
     broker.start()
     try:
         with foreign_group(broker.bootstrap_servers, GROUP, TOPIC):
-            yield Observed(
-                rig,
-                kubeconfig_of(rig, PLACE, ACCOUNT, folder / "observer.kubeconfig"),
-                broker.bootstrap_servers,
-            )
+            yield Observed(rig, kubeconfig, broker.bootstrap_servers)
     finally:
         broker.stop()
         kubectl(rig, "delete", "namespace", PLACE, "--wait=false")
 
 
-def documented_role() -> dict[str, Any]:
-    """Return the Role that docs/observe.md shows."""
-    text = (PROJECT_ROOT / "docs" / "observe.md").read_text()
-    (block,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
-    role: dict[str, Any] = yaml.safe_load(block)
-    return role
-
-
 def test_the_documented_rights_only_read() -> None:
     """The Role of the page has get, list and watch, and no more."""
-    verbs = {verb for rule in documented_role()["rules"] for verb in rule["verbs"]}
+    verbs = {verb for rule in documented_role(PAGE)["rules"] for verb in rule["verbs"]}
     assert verbs == {"get", "list", "watch"}
 
 

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from lagbench.adapters.kube.kube import Kube
 from lagbench.embedded.broker import Broker
-from tests.cluster.cluster_rehearsal import kubeconfig_of, kubectl
+from tests.cluster.cluster_rehearsal import account_of, kubectl
 from tests.cluster.rig.rig import Rig
 from tests.integration.guarded_deployment import (
     CONF,
@@ -28,11 +27,15 @@ from tests.integration.guarded_deployment import (
 from tests.integration.pod_manifests import NAMESPACE
 
 pytestmark = pytest.mark.timeout(2700)
-ACCOUNT = "guard"
-RIGHTS: list[dict[str, Any]] = [
-    {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "patch"]},
-    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
-]
+ROLE: dict[str, Any] = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "Role",
+    "metadata": {"name": "guard"},
+    "rules": [
+        {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "patch"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
+    ],
+}
 """What docs/own-dags.md says that the example needs."""
 
 
@@ -41,7 +44,8 @@ def shop(
     rig: Rig, rig_broker: Broker, program_image: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Shop]:
     """Provide the shop on the rig."""
-    kubeconfig = _account(rig, tmp_path_factory.mktemp("guard"))
+    folder = tmp_path_factory.mktemp("guard")
+    kubeconfig = account_of(rig, NAMESPACE, ROLE, folder / "guard.kubeconfig")
     with closing(Kube.from_kubeconfig(str(rig.kubeconfig), namespace=NAMESPACE)) as kube:
         image = {"image": program_image, "imagePullPolicy": "Never"}
         with shop_on(kube, rig_broker, kubeconfig, **image) as shop:
@@ -72,23 +76,6 @@ def test_the_example_guards_a_restart_on_a_real_cluster(shop: Shop, airflow: Air
     watched = airflow.result(run_id, "rebalances_during")
     assert 1 <= watched["rebalances"] <= watched["max_rebalances"]
     assert airflow.result(run_id, "lag_drained_after")["total_lag"] == 0
-
-
-def _account(rig: Rig, folder: Path) -> Path:
-    """Create an account with the least rights; return its kubeconfig."""
-    metadata = {"name": ACCOUNT, "namespace": NAMESPACE}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": ACCOUNT}
-    subject = {"kind": "ServiceAccount", **metadata}
-    rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": metadata}
-    objects = [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
-        {**rbac, "kind": "Role", "rules": RIGHTS},
-        {**rbac, "kind": "RoleBinding", "roleRef": role, "subjects": [subject]},
-    ]
-    manifest = folder / "account.yaml"
-    manifest.write_text(yaml.safe_dump_all(objects))
-    kubectl(rig, "apply", "-f", str(manifest))
-    return kubeconfig_of(rig, NAMESPACE, ACCOUNT, folder / "guard.kubeconfig")
 
 
 def _pods(shop: Shop) -> set[str]:
