@@ -7,8 +7,8 @@ loads this file, so what it needs is imported at the end of a run.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
@@ -36,13 +36,13 @@ on_dag_run_failed = on_dag_run_success
 
 
 def write_note(dag_run: DagRun) -> None:
-    """Write the note of a run that has a run folder; the caller commits."""
+    """Write the note of a run that has a run folder, or of a night; the caller commits."""
     from sqlalchemy.orm.exc import DetachedInstanceError
 
     try:
         lines = [
-            f"{text} ([report]({report_path(run_id)}))"
-            for run_id, text in verdicts_of(dag_run.dag_id, dag_run.run_id)
+            f"{text} ([report]({address}))"
+            for address, text in verdicts_of(dag_run.dag_id, dag_run.run_id, dag_run.conf)
         ]
         if not lines:
             return
@@ -59,11 +59,19 @@ def write_note(dag_run: DagRun) -> None:
         log.exception("no note on the Dag run %s", dag_run.run_id)
 
 
-def verdicts_of(dag_id: str, dag_run: str) -> Iterator[tuple[str, str]]:
-    """Yield the id of each run of a Dag run, oldest first, and its verdict with key figures."""
+def verdicts_of(
+    dag_id: str, dag_run: str, conf: Mapping[str, Any] | None
+) -> Iterator[tuple[str, str]]:
+    """Yield the address of each run of a Dag run, oldest first, and its verdict with key figures.
+
+    A night has a line for each of its cells, also for one without a run folder.
+    """
     from lagbench.results.gate import told_verdict
+    from lagbench_airflow.nights import verdicts_of_night
     from lagbench_airflow.run_lookup import NIGHTLY_DAG, folders_of_page
 
+    if dag_id == NIGHTLY_DAG:
+        yield from verdicts_of_night(dag_run, conf or {})
+        return
     for folder in reversed(list(folders_of_page(dag_id, dag_run))):
-        text = told_verdict(folder)
-        yield folder.run_id, f"{folder.run_id}: {text}" if dag_id == NIGHTLY_DAG else text
+        yield report_path(folder.run_id), told_verdict(folder)

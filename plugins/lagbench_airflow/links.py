@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from airflow.sdk import BaseOperatorLink
 from airflow.sdk.configuration import conf
@@ -29,6 +29,11 @@ def public_prefix() -> str:
 def report_path(run_id: str) -> str:
     """Return the path of a run's report as a browser requests it."""
     return f"{public_prefix()}/runs/{run_id}/report.html"
+
+
+def tab_path(dag_id: str, dag_run: str) -> str:
+    """Return the path of what the tab Report of a Dag run shows."""
+    return f"{public_prefix()}/report/{dag_id}/{quote(dag_run)}"
 
 
 class ReportLink(BaseOperatorLink):

@@ -11,8 +11,6 @@ from urllib.parse import urljoin
 from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 from airflow.sdk.configuration import conf
 
-from lagbench_airflow.dag_run_note import verdicts_of
-from lagbench_airflow.links import report_path
 from lagbench_airflow.run_lookup import NIGHTLY_DAG
 
 ADDRESSES_VARIABLE = "LAGBENCH_NOTIFY"
@@ -24,7 +22,7 @@ def addresses() -> list[str]:
 
 
 class NightNotifier(SmtpNotifier):
-    """Mails the verdicts of a night, with the connection ``smtp_default``.
+    """Mails the verdict of each cell of a night, with the connection ``smtp_default``.
 
     Its extra ``from_email`` is the sender. Without an address the log has the mail. It is for
     ``on_failure_callback`` of the Dag, and for a DeadlineAlert.
@@ -48,20 +46,22 @@ class NightNotifier(SmtpNotifier):
 
     def write(self, context: Mapping[str, Any]) -> None:
         """Write subject and text; a context with a deadline is of a night that is late."""
-        deadline, run_id = context.get("deadline"), context.get("run_id")
+        from lagbench_airflow.nights import verdicts_of_night  # too much for each look at the Dag
+
+        deadline, run_id, dag_run = map(context.get, ("deadline", "run_id", "dag_run"))
+        given = getattr(dag_run, "conf", None)
         if deadline is not None:  # which has the Dag run as Airflow's API shows it
-            run_id = context["dag_run"]["dag_run_id"]
-        verdicts = list(verdicts_of(NIGHTLY_DAG, str(run_id)))
+            run_id, given = context["dag_run"]["dag_run_id"], context["dag_run"]["conf"]
+        verdicts = list(verdicts_of_night(str(run_id), given or {}))
         what = "has failed"
         if deadline is not None:
             what = f"is late: due {str(deadline['deadline_time'])[:16]}"
         self.subject = f"lagbench: {NIGHTLY_DAG} {what}"
         base = conf.get("api", "base_url", fallback="") or ""
         rows = [
-            f'<li>{escape(text)} (<a href="{urljoin(base, report_path(found))}">report</a>)</li>'
-            for found, text in verdicts
+            f'<li>{escape(text)} (<a href="{escape(urljoin(base, address))}">report</a>)</li>'
+            for address, text in verdicts
         ]
-        listed = "".join(rows) or "<li>no run folder: it has not come to its load</li>"
         reason = escape(str(context.get("reason") or ""))
-        self.html_content = f"<p>{escape(str(run_id))} {what}. {reason}</p><ul>{listed}</ul>"
+        self.html_content = f"<p>{escape(str(run_id))} {what}. {reason}</p><ul>{''.join(rows)}</ul>"
         self.log.warning("%s: %s", self.subject, "; ".join(text for _, text in verdicts))

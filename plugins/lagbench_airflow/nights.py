@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lagbench.catalog.conf import refuse, refuse_unknown
+from lagbench.errors import WrongInput
 from lagbench.report.page import write_report
-from lagbench.results.gate import judge_night
+from lagbench.results.gate import judge_night, told_verdict
+from lagbench_airflow.links import report_path, tab_path
 from lagbench_airflow.params import MORE_CELLS, rehearsal_params
-from lagbench_airflow.run_lookup import require_folder_of
+from lagbench_airflow.run_lookup import (
+    NIGHTLY_DAG,
+    cell_number,
+    folders_of_page,
+    require_folder_of,
+)
 
 MOST_CELLS = 20
 
@@ -35,6 +42,30 @@ def cells_of_night(params: Mapping[str, Any]) -> list[dict[str, Any]]:
         {"scenario": scenario, "policy": policy, **shared, "keep_bench": False, "ask": False}
         for scenario, policy in cells
     ]
+
+
+def cell_name(conf: Mapping[str, Any]) -> str:
+    """Return how a page and a mail name a cell of a night."""
+    return f"{conf.get('scenario')}, {conf.get('policy') or 'its own policy'}"
+
+
+def verdicts_of_night(night: str, conf: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield address and verdict of each run of a night, oldest first, then of its other cells.
+
+    :param conf: of the night's Dag run.
+    """
+    begun = set[int | None]()
+    for folder in reversed([*folders_of_page(NIGHTLY_DAG, night)]):
+        begun.add(cell_number(night, str(folder.read_json(folder.conf)["dag_run"])))
+        yield report_path(folder.run_id), f"{folder.run_id}: {told_verdict(folder)}"
+    tab = tab_path(NIGHTLY_DAG, night)
+    try:
+        defaults = {name: one.value for name, one in rehearsal_params().items()}
+        for number, cell in enumerate(cells_of_night({**defaults, **conf})):
+            if number not in begun:
+                yield tab, f"{cell_name(cell)}: no run folder: it has not come to its load"
+    except WrongInput as wrong:  # the night has no cells
+        yield tab, str(wrong)
 
 
 def compare_with_last_pass(dag_run: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
@@ -46,9 +47,14 @@ def folders_of_page(dag_id: str, dag_run: str) -> Iterator[RunFolder]:
     if dag_id == SCENARIO_DAG:
         yield from _newest_folders(lambda made_by: made_by == dag_run)
     elif dag_id == NIGHTLY_DAG:
-        first = f"{REHEARSAL_PREFIX}{dag_run}"
-        others = (f"{first}{RETRY_MARK}", f"{first}{CELL_MARK}")
-        yield from _newest_folders(lambda made_by: made_by == first or made_by.startswith(others))
+        yield from _newest_folders(lambda made_by: cell_number(dag_run, made_by) is not None)
+
+
+def cell_number(night: str, dag_run: str) -> int | None:
+    """Return which cell of a night a Dag run is, any try of it, from 0; None: it is of another."""
+    named = rf"{REHEARSAL_PREFIX}{re.escape(night)}(?:{CELL_MARK}(\d+))?(?:{RETRY_MARK}\d+)?"
+    found = re.fullmatch(named, dag_run)
+    return None if found is None else int(found[1] or 0)
 
 
 def _newest_folders(is_wanted: Callable[[str], bool]) -> Iterator[RunFolder]:

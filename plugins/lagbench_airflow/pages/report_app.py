@@ -33,7 +33,8 @@ from lagbench.report.bench_page import link, render_bench_page
 from lagbench.report.page import scripts, styles
 from lagbench.results.gate import told_verdict
 from lagbench.results.served_files import file_of_run, read_lines
-from lagbench_airflow.links import public_prefix, report_path
+from lagbench_airflow.links import public_prefix, report_path, tab_path
+from lagbench_airflow.nights import cell_name
 from lagbench_airflow.pages.airflow_runs import NightCell, airflow_run, rehearsals
 from lagbench_airflow.run_lookup import (
     DAGS_WITH_REPORT,
@@ -189,8 +190,8 @@ def night_page(night: str, cells: Sequence[NightCell], shown: str) -> HTMLRespon
         if folder is not None and folder.verdict.is_file():
             status, told = folder.summary().verdict or "", told_verdict(folder)
         place = link(public_prefix(), f"report/{NIGHTLY_DAG}/{quote(night)}", cell=cell.dag_run)
-        rows.append((cell, place, status, *told.split("; ", 1)))
-    frame = link(public_prefix(), f"report/{SCENARIO_DAG}/{quote(shown)}")
+        rows.append((cell.dag_run, cell_name(cell.conf), place, status, *told.split("; ", 1)))
+    frame = tab_path(SCENARIO_DAG, shown)
     is_running = any(cell.state in ("queued", "running") for cell in cells)
     found: dict[str, Any] = {"rows": rows, "shown": shown, "frame": frame, "is_running": is_running}
     html = render_bench_page("night", title="Cells of the night", prefix=public_prefix(), **found)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,6 +25,7 @@ from lagbench.results.measure_run import judge_run
 from lagbench_airflow import dag_run_note
 from lagbench_airflow.dag_run_note import MARK, MOST_CHARACTERS, on_dag_run_failed
 from lagbench_airflow.night_notifier import NightNotifier
+from lagbench_airflow.params import MORE_CELLS
 from lagbench_airflow.run_lookup import NIGHTLY_DAG, SCENARIO_DAG
 
 NIGHT, TEAM = "scheduled__a", "team@example.test"
@@ -42,7 +45,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
 
 def note_of(dag_id: str, run_id: str, before: str | None = None) -> str | None:
     """Return the note after the end of a Dag run."""
-    run: Any = SimpleNamespace(dag_id=dag_id, run_id=run_id, note=before)
+    run: Any = SimpleNamespace(dag_id=dag_id, run_id=run_id, note=before, conf={})
     on_dag_run_failed(run, "")
     note: str | None = run.note
     return note
@@ -163,11 +166,42 @@ def test_a_night_that_failed_is_mailed(folder: RunFolder, server: MailServer) ->
     assert "gate: regressed; flips &lt;2&gt;" in text_of(mail)
 
 
+def cells_without_a_folder(mail: Message) -> list[str]:
+    """Return the cells that a mail names without a run, each with a link to the night's tab."""
+    tab = f"/bench/report/{NIGHTLY_DAG}/{NIGHT}"
+    return re.findall(rf'<li>([^:<]*): no run folder[^<]*<a href="[^"]*{tab}"', text_of(mail))
+
+
+def test_a_cell_that_never_had_a_folder_is_mailed(folder: RunFolder, server: MailServer) -> None:
+    """It was refused, its bench did not come up, or it has not begun; another cell's try counts."""
+    other = folder.path.parent / "other"
+    other.mkdir()
+    (other / "conf.json").write_text(f'{{"dag_run": "rehearsal__{NIGHT}__cell_1__try_2"}}')
+    more = {MORE_CELLS: "hello\nbursty lag-quick"}
+
+    NightNotifier(to=[TEAM])({"run_id": NIGHT, "dag_run": SimpleNamespace(conf=more)})
+
+    (mail,) = server.mails
+    assert cells_without_a_folder(mail) == ["bursty, lag-quick"]
+    assert "other: no verdict" in text_of(mail)
+
+
+def test_a_night_whose_cells_are_refused_is_mailed(folder: RunFolder, server: MailServer) -> None:
+    """It has none, and the mail says which line is wrong."""
+    shutil.rmtree(folder.path)
+    wrong = SimpleNamespace(conf={MORE_CELLS: "one two three"})
+
+    NightNotifier(to=[TEAM])({"run_id": NIGHT, "dag_run": wrong})
+
+    (mail,) = server.mails
+    assert "one two three" in text_of(mail)
+
+
 def test_a_night_that_is_late_is_mailed(folder: RunFolder, server: MailServer) -> None:
     """As the triggerer awaits the callback of a DeadlineAlert."""
     folder.verdict.unlink()
     context: Any = {
-        "dag_run": {"dag_run_id": NIGHT},
+        "dag_run": {"dag_run_id": NIGHT, "conf": {MORE_CELLS: "hello"}},
         "deadline": {"deadline_time": "2026-11-29 05:00:00+00:00"},
     }
 
@@ -179,6 +213,7 @@ def test_a_night_that_is_late_is_mailed(folder: RunFolder, server: MailServer) -
     (mail,) = server.mails
     assert mail["subject"] == f"lagbench: {NIGHTLY_DAG} is late: due 2026-11-29 05:00"
     assert "no verdict" in text_of(mail)
+    assert cells_without_a_folder(mail) == ["hello, its own policy"]
 
 
 def test_nobody_is_mailed_without_an_address(folder: RunFolder, server: MailServer) -> None:
