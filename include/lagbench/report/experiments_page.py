@@ -117,7 +117,7 @@ def render_experiment(
         prefix=prefix,
         state=state,
         result=result,
-        others=others,
+        others=[(one, one) for one in others],
         figure=None if figure is None else Markup(figure),  # noqa: S704 - its texts are escaped
         shown_headings=SHOWN_HEADINGS,
         shown=[] if result is None else [shown_row(one) for one in result.shown],

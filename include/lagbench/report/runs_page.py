@@ -81,7 +81,7 @@ def render_runs(
         pages=pages,
         total=len(rows),
         count=len(found),
-        choices={name: sorted({getattr(row, name) for row in rows}) for name in _CHOICES},
+        choices={name: _choices(rows, name) for name in _CHOICES},
         reports=reports,
         columns=[NAMED[name] for name in SHOWN],
         rows=[
@@ -94,6 +94,12 @@ def render_runs(
 def dag_run_of(row: HistoryRow) -> str:
     """Return the Dag run that made a run; empty: none did."""
     return row.manifest.get("conf.dag_run", "")
+
+
+def _choices(rows: Sequence[HistoryRow], name: str) -> list[tuple[str, str]]:
+    """Return the values of a column, each with its text; names of users stay as they are."""
+    found = sorted({getattr(row, name) for row in rows})
+    return [(one, one.replace("_", " ") if name == "verdict" else one) for one in found]
 
 
 def _fits(row: HistoryRow, query: RunsQuery) -> bool:

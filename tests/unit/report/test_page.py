@@ -8,20 +8,25 @@ import re
 from html import unescape
 from importlib import resources
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 from tests.fakes.run_folder_builder import quick_spike_run
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.compare.compare import compare_measures
+from lagbench.core.measures.accounting.accounting import BadMessageGroup
 from lagbench.core.measures.evidence.played_actions import PlayedAction
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.spark_measures import spark_measures
+from lagbench.core.scenario.actions import ActionKind
 from lagbench.core.telemetry.records_of_programs import SparkBatch, SparkDriverStarted
+from lagbench.core.verdict.slo import SloStatus
 from lagbench.report import page
 from lagbench.report.page import content_security_policy, write_report
 from lagbench.results.gate import COMPARISON_FILE, GateRecord
 from lagbench.results.measure_run import judge_run, measure_run
+from lagbench.shared_with_spark.message_classes import CLASSES
 
 BATCH = SparkBatch(
     at=2_000_000_000,
@@ -196,6 +201,24 @@ def test_the_page_shows_the_actions(folder: RunFolder) -> None:
     assert "<td>consumer-7</td>" in html
     assert "was not played" in html
     assert '"name":"kill pod"' in html
+
+
+def test_the_page_has_words_for_codes(folder: RunFolder) -> None:
+    """Kinds of actions, classes of messages and statuses are shown without their underscores."""
+    kinds = get_args(ActionKind)
+    measures = folder.read_json(folder.measures)
+    bad: dict[str, Any] = dict.fromkeys(BadMessageGroup.model_fields)
+    bad |= {"cause": "none", "count": 1, "partitions": ()}
+    found = [{**bad, "message_class": one} for one in CLASSES]
+    measures["accounting"]["bad_messages"] = found
+    measures["actions"] = [{"number": n, "kind": kind} for n, kind in enumerate(kinds)]
+    folder.write_json(folder.measures, Measures.model_validate(measures).model_dump(mode="json"))
+
+    shown = re.findall(r"<t[dh][^>]*>([^<]*)</t[dh]>", write_report(folder).read_text())
+
+    codes = {*kinds, *CLASSES, *get_args(SloStatus)}
+    assert {one.replace("_", " ") for one in (*kinds, *CLASSES)} <= {*shown}
+    assert not {one for one in codes if "_" in one} & {*shown}
 
 
 def test_each_scale_step_is_drawn_beside_the_limit(folder: RunFolder) -> None:

@@ -67,6 +67,18 @@ def test_the_address_filters_and_sorts(asked: dict[str, Any], expected: list[str
     assert shown(page(ROWS, **asked)) == expected
 
 
+def test_a_choice_has_the_words_of_the_table() -> None:
+    """Of a verdict; the address keeps its code, and the name of a scenario its letters."""
+    observed = row("d", verdict="not_judged", scenario="own_group")
+
+    html = page([*ROWS, observed], verdict="not_judged")
+
+    assert shown(html) == ["d"]
+    assert '<option value="not_judged" selected>not judged</option>' in html
+    assert '<option value="own_group">own_group</option>' in html
+    assert ">not_judged<" not in html
+
+
 def test_a_row_shows_limits_its_starter_and_a_report_that_is_there() -> None:
     """A value beyond its limit is marked as the verdict saw it."""
     over = {"drain_seconds": 9.0, f"{LIMIT_PREFIX}drain_seconds": 8.0}

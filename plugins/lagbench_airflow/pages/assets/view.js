@@ -32,7 +32,7 @@
     const verdict = byId("verdict");
     verdict.hidden = course.verdict === null;
     const ofBoth = cell && cell.group === "first" ? ", both groups" : "";  // the run has one verdict
-    verdict.textContent = course.verdict ? `${course.verdict}${ofBoth}` : "";
+    verdict.textContent = course.verdict ? `${course.verdict.replaceAll("_", " ")}${ofBoth}` : "";
     verdict.className = `badge ${course.verdict || ""}`;
   };
 
@@ -96,7 +96,7 @@
     const second = (at) => `${((at - origin.at) / 1000).toFixed(1)} s`;
     const phases = course.phases.map((one) => [one.start, `task ${one.name.replaceAll("_", " ")}${one.failed ? ": failed" : ""}`]);
     const actions = course.actions.map((one) => [one.start,
-      `action ${one.name}${one.targets.length ? ` on ${one.targets.join(", ")}` : ""}${one.error ? `: ${one.error}` : ""}`]);
+      `action ${one.name.replaceAll("_", " ")}${one.targets.length ? ` on ${one.targets.join(", ")}` : ""}${one.error ? `: ${one.error}` : ""}`]);
     return [...phases, ...actions].sort((a, b) => b[0] - a[0]).map(([at, text]) => element("li", `${second(at)}: ${text}`));
   }
 
