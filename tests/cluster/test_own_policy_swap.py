@@ -22,6 +22,7 @@ from lagbench.adapters.kube.kube import Kube, Manifest
 from lagbench.core.scenario.run_names import RUN_ID_ANNOTATION
 from lagbench.core.workload_state import is_ready
 from lagbench.embedded.broker import Broker
+from lagbench.errors import NotAllowed
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
 from lagbench_airflow.triggers.condition import KeptClients
 from lagbench_airflow.triggers.conditions import ReplicasAtCeiling
@@ -247,14 +248,20 @@ def test_the_real_keda_puts_each_policy_in_force(swapped: Swapped, tmp_path: Pat
 
 
 def test_an_hpa_takes_the_place_of_a_scaled_object(swapped: Swapped) -> None:
-    """KEDA's HPA goes with its ScaledObject, and comes back with it; this needs more rights."""
+    """KEDA's HPA goes with its ScaledObject, and comes back with it.
+
+    The least rights do not allow it: nothing happens before the account has more.
+    """
+    before, written = swapped.scaled_object(), dict[str, Any]()
+    with pytest.raises(NotAllowed):
+        run("swap", written, policy="cpu-only")
+    assert swapped.scaled_object()["metadata"]["generation"] == before["metadata"]["generation"]
     role = documented_role("own-dags.md")
     patch = '[{"op": "replace", "path": "/rules/%d/verbs", "value": %s}]'
     verbs = '["get", "create", "patch", "delete"]'
     for rule in (0, 1):
         change = (role["metadata"]["name"], "--type=json", "-p", patch % (rule, verbs))
         kubectl(swapped.rig, "-n", PLACE, "patch", "role", *change)
-    before, written = swapped.scaled_object(), dict[str, Any]()
 
     run("swap", written, policy="cpu-only")
     hpa, kedas = swapped.hpa(NAME), (swapped.scaled_object(), swapped.hpa())

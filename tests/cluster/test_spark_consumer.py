@@ -1,22 +1,35 @@
 """Setup: the rig with the overlay ``ci``, a broker, the image of Spark.
 
 1. One rehearsal of a consumer on Spark with the runner's rights: one worker, which KEDA doubles.
-2. Read accounting, reaction and batches. 3. Look for anything left.
+2. Read accounting, reaction and batches. 3. Look for anything left. 4. The example Dag works a
+topic off with the same rights.
 """
 
 from __future__ import annotations
 
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin, TopicSpec
+from lagbench.adapters.kafka.kafka_lag import open_admin
+from lagbench.adapters.kube.kube import Kube
+from lagbench.adapters.kube.workloads import WORKLOADS
 from lagbench.core.scenario.run_names import NAMESPACE, RUN_ID_LABEL
 from lagbench.embedded.broker import Broker
+from lagbench.shared_with_spark.event import EVENT_BYTES
 from tests.cluster.cluster_rehearsal import ClusterRehearsal, kubectl, left_behind
 from tests.cluster.rig.rig import Rig
 from tests.eventually import eventually
+from tests.integration.example_dag import run_example
+from tests.integration.guarded_deployment import connections_to
 
 pytestmark = pytest.mark.timeout(2700)
+
+TOPIC, GROUP, PARTITIONS, MESSAGES = "orders-of-spark", "orders-on-spark", 2, 2_000
 
 
 @pytest.fixture(scope="module")
@@ -58,5 +71,39 @@ def test_nothing_is_left(
 ) -> None:
     """No pod, Service, Lease, topic, group or process of the run stays behind, and no Secret."""
     assert left_behind(rig, rig_broker, home) == []
+    await_no_secret(rig)
+
+
+def test_the_example_works_a_topic_off(
+    rig: Rig, rig_broker: Broker, home: ClusterRehearsal, spark_image: str, tmp_path: Path
+) -> None:
+    """All messages are read, the task's log has the driver's lines, and nothing of it is left."""
+    servers = rig_broker.bootstrap_servers
+    producer = Producer({"bootstrap.servers": servers})
+    settings = {"namespace": NAMESPACE, "lagbench_storage_class": "none"}
+    connections = connections_to(servers, home.kubeconfig, **settings)
+    with KafkaAdmin(servers) as admin:
+        admin.create_topics([TopicSpec(TOPIC, PARTITIONS)])
+        for number in range(MESSAGES):
+            producer.produce(TOPIC, bytes(EVENT_BYTES), partition=number % PARTITIONS)
+        assert producer.flush(120) == 0
+        topics = admin.topic_names()
+        conf = {"topic": TOPIC, "group": GROUP}
+        results = run_example(tmp_path, "work_off_with_spark", connections, conf)
+        assert admin.topic_names() == topics
+
+    assert results["consume", "return_value"]["total_lag"] == 0
+    assert "warm workers" in (tmp_path / "dag.log").read_text()
+    with closing(open_admin(servers)) as client:
+        offsets = client.offsets(GROUP, TOPIC).values()
+    assert [at.committed for at in offsets] == [MESSAGES // PARTITIONS] * PARTITIONS
+    with closing(Kube.from_kubeconfig(str(rig.kubeconfig), namespace=NAMESPACE)) as kube:
+        kinds = ("Pod", *WORKLOADS, "PodDisruptionBudget")
+        assert not [kind for kind in kinds if kube.list(kind, label_selector=RUN_ID_LABEL)]
+    await_no_secret(rig)
+
+
+def await_no_secret(rig: Rig) -> None:
+    """Wait until the cluster has collected the Secret of Spark's pods with its owner."""
     secrets = ("-n", NAMESPACE, "get", "secrets", "-o=name", f"-l={RUN_ID_LABEL}")
     eventually(lambda: not kubectl(rig, *secrets), "the Secret ends with its owner")

@@ -113,10 +113,14 @@ def shop_on(
         yield Shop(kube, connections)
 
 
-def connections_to(servers: str, kubeconfig: Path) -> dict[str, str]:
-    """Return the variables of Airflow's connections to a broker and a cluster."""
+def connections_to(servers: str, kubeconfig: Path, **settings: str) -> dict[str, str]:
+    """Return the variables of Airflow's connections to a broker and a cluster, with its settings.
+
+    Without a namespace it is the default one.
+    """
     kafka = {"bootstrap.servers": servers}
-    kubernetes = {"kube_config_path": str(kubeconfig), "namespace": pod_manifests.NAMESPACE}
+    namespace = {"namespace": pod_manifests.NAMESPACE}
+    kubernetes = {"kube_config_path": str(kubeconfig), **namespace, **settings}
     return {
         f"AIRFLOW_CONN_{kind.upper()}_DEFAULT": json.dumps({"conn_type": kind, "extra": extra})
         for kind, extra in (("kafka", kafka), ("kubernetes", kubernetes))
