@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -39,8 +40,8 @@ class NightNotifier(SmtpNotifier):
             super().notify(context)
 
     async def async_notify(self, context: Any) -> None:
-        """Send, in the triggerer."""
-        self.write(context)
+        """Send, in the triggerer, whose other triggers continue while runs are read."""
+        await asyncio.to_thread(self.write, context)
         if self.to:
             await super().async_notify(context)
 
