@@ -34,8 +34,8 @@ from tests import model_error
 BEFORE = "0c0a8b20"
 """The last commit before the corrections; a3b177ae has all of them but that of the phase."""
 KEPT = model_error.FINDINGS / "model_error" / "simulated.csv.gz"
-HALF = "left_out"
-"""Of the split: the one that nothing was fitted on."""
+NEAR_A_SYNC = ("reaction_parts", "spark_consumer")
+"""Of the fitting half, with a crossing beside a sync, which no run of the half left out has."""
 MEASURES = {**model_error.MEASURES, "rebalances": False}
 OFF_DRAWS = 8
 """Simulations of a run with a correction switched off, in place of PHASES."""
@@ -82,12 +82,21 @@ OFF: Mapping[str, tuple[Callable[[], AbstractContextManager[None]], tuple[str, .
 """How a correction is switched off, and the measures that it is about."""
 
 
+def played_runs() -> Iterator[model_error.Played]:
+    """Yield the half that is left out, then the runs of NEAR_A_SYNC."""
+    yield from model_error.played_runs("left_out")
+    fitting = model_error.played_runs("fitting")
+    yield from (run for run in fitting if run.experiment in NEAR_A_SYNC)
+
+
 def simulate(how: str) -> Iterator[tuple[str, ...]]:
     """Yield HOW, experiment, run, measure, and the draws' lowest, median and highest value."""
     off, measures = OFF.get(how, (nullcontext, tuple(MEASURES)))
     draws = OFF_DRAWS if how in OFF else PHASES
     with patch.dict(model_error.MEASURES, MEASURES), off():
-        for run in model_error.played_runs(HALF):
+        for run in played_runs():
+            if how in OFF and (run.experiment in NEAR_A_SYNC) is not (how == "phase"):
+                continue
             found = model_error.compared([run], draws)
             for name in measures:
                 for row in found[name]:  # none, or one
@@ -118,8 +127,8 @@ class Row:
         return max(self.low - self.measured, self.measured - self.high, 0.0)
 
 
-Kept = Mapping[tuple[str, str], Sequence[Row]]
-"""By HOW and measure: the runs whose phase is known."""
+Kept = Mapping[tuple[str, str, bool], Sequence[Row]]
+"""By HOW, measure and whether of NEAR_A_SYNC: the runs whose phase is known."""
 
 
 def written() -> list[list[str]]:
@@ -139,7 +148,7 @@ def kept() -> Kept:
                 protocol = rebalance_protocol(scenario.consumer.balancer)
                 measures = Measures.model_validate(run.files["measures"])
                 runs[experiment, run.run_id] = measures, protocol
-    found: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    found: dict[tuple[str, str, bool], list[Row]] = defaultdict(list)
     for how, experiment, run_id, name, *drawn in rows:
         if (experiment, run_id) in runs:
             measures, of_run = runs[experiment, run_id]
@@ -147,7 +156,7 @@ def kept() -> Kept:
             low, median, high = map(float, drawn)
             if measured is not None:
                 row = Row(of_run, low, median, high, measured, MEASURES[name])
-                found[how, name].append(row)
+                found[how, name, experiment in NEAR_A_SYNC].append(row)
     return found
 
 
@@ -163,7 +172,7 @@ def aims_table(of: Kept) -> str:
     heads = ("measure", "runs", "median before", "after", "5 to 95 % before", "after")
     rows = []
     for name in MEASURES:
-        before, today = of["before", name], of["today", name]
+        before, today = of["before", name, False], of["today", name, False]
         texts = [
             " to ".join(_signed(name, float(one)) for one in np.quantile(each, levels))
             for levels in ((0.5,), (0.05, 0.95))
@@ -206,7 +215,7 @@ def biases_table(of: Kept) -> str:
     for bias, off, name, protocol, what, value in BIASES:
         cells = []
         for how in ("before", off, "today"):
-            found = [one for one in of[how, name] if protocol in ("", one.protocol)]
+            found = [one for one in of[how, name, off == "phase"] if protocol in ("", one.protocol)]
             cells.append(value(name, found))
         of_protocol = f", {protocol}" if protocol else ""
         title = f"{NAMED[name].title}{of_protocol}, {what}"
