@@ -37,7 +37,7 @@ KEPT = model_error.FINDINGS / "model_error" / "simulated.csv.gz"
 NEAR_A_SYNC = ("reaction_parts", "spark_consumer")
 """Of the fitting half, with a crossing beside a sync, which no run of the half left out has."""
 MEASURES = {**model_error.MEASURES, "rebalances": False}
-OFF_DRAWS = 8
+OFF_DRAWS = 2
 """Simulations of a run with a correction switched off, in place of PHASES."""
 
 
@@ -60,14 +60,6 @@ def _read_otherwise() -> Iterator[None]:
 
 
 @contextmanager
-def _one_assignor() -> Iterator[None]:
-    from lagbench.core.simulation.assignors import ASSIGNORS  # BEFORE has none
-
-    with patch.dict(ASSIGNORS, dict.fromkeys(ASSIGNORS, ASSIGNORS["consumer"])):
-        yield
-
-
-@contextmanager
 def _phase_is_a_point() -> Iterator[None]:
     with patch("lagbench.core.simulation.prediction.PHASE_ERROR_SECONDS", 0.0):
         yield
@@ -77,7 +69,6 @@ OFF: Mapping[str, tuple[Callable[[], AbstractContextManager[None]], tuple[str, .
     "handover": (_one_handover, ("reaction_seconds", "drain_seconds")),
     "reading": (_read_otherwise, ("peak_lag_records", "rebalances")),
     "phase": (_phase_is_a_point, ("reaction_seconds",)),
-    "assignor": (_one_assignor, ("time_lag_p99_seconds",)),
 }
 """How a correction is switched off, and the measures that it is about."""
 
@@ -204,7 +195,7 @@ def _range(name: str, before: Sequence[Row], today: Sequence[Row]) -> tuple[str,
         if not is_met
     ]
     aims = f"missed: {', '.join(missed)}" if missed else "met"
-    share = f"{held} of {len(today)} ({held / len(today):.0%})"
+    share = f"{held} of {len(today)} ({100 * held / len(today):.0f} %)"
     return inside, share, f"{width:.2f} x", aims
 
 
@@ -216,7 +207,7 @@ def biases_table(of: Kept) -> str:
         cells = []
         for how in ("before", off, "today"):
             found = [one for one in of[how, name, off == "phase"] if protocol in ("", one.protocol)]
-            cells.append(value(name, found))
+            cells.append(value(name, found) if found else "–")
         of_protocol = f", {protocol}" if protocol else ""
         title = f"{NAMED[name].title}{of_protocol}, {what}"
         rows.append((bias, title, str(len(found)), *cells))
@@ -246,7 +237,7 @@ BIASES: Sequence[tuple[str, str, str, str, str, Callable[[str, Sequence[Row]], s
     ("each join is a rebalance", "reading", "rebalances", "", "median", _median),
     (
         "one assignor for all groups",
-        "assignor",
+        "",
         "time_lag_p99_seconds",
         "",
         "size: median, 95 %",
