@@ -34,11 +34,11 @@ from tests import model_error
 BEFORE = "0c0a8b20"
 """The last commit before the corrections; a3b177ae has all of them but that of the phase."""
 KEPT = model_error.FINDINGS / "model_error" / "simulated.csv.gz"
+OFF_DRAWS = 2
+"""Simulations of a run with a correction switched off; else PHASES."""
 NEAR_A_SYNC = ("reaction_parts", "spark_consumer")
 """Of the fitting half, with a crossing beside a sync, which no run of the half left out has."""
 MEASURES = {**model_error.MEASURES, "rebalances": False}
-OFF_DRAWS = 2
-"""Simulations of a run with a correction switched off, in place of PHASES."""
 
 
 @contextmanager
