@@ -84,7 +84,7 @@ def _played(experiment: str, run: KeptRun) -> Played | None:
         files["manifest"]["policy"],
         {number: _of_catalog(action.policy, files) for number, action in swaps.items()},
         measures,
-        _phase(files),
+        phase_of(files),
         files["manifest"]["stream_started_at"] // NANOSECONDS,
     )
 
@@ -101,7 +101,8 @@ def _of_catalog(name: str, files: Mapping[str, Any]) -> Policy:
     return policy_of_run(load_policy(name).manifest, files["manifest"], where=name)
 
 
-def _phase(files: Mapping[str, Any]) -> float | None:
+def phase_of(files: Mapping[str, Any]) -> float | None:
+    """Return an instant of the HPA's syncs, from the stream's start; None: it is not known."""
     after = (files.get("prediction") or {}).get("after") or {}
     phase: float | None = after.get("hpa_sync_at_seconds")
     return phase

@@ -160,6 +160,27 @@ def test_the_dips_of_all_kept_steps_are_counted_as_the_pages_say() -> None:
     assert f"in {len(missed)} of {len(runs)} runs**, {sure} of them beyond" in overview
 
 
+def test_the_runs_of_lab_steps_are_counted_under_the_limits_of_today() -> None:
+    """Each row has how many runs of a cell hold the limits of the catalog's scenario."""
+    limits = load_scenario("lab_steps").slos
+    columns = (
+        {"rebalance_dip_percent", "rebalance_recovery_seconds"},
+        {"rebalance_area_seconds"},
+        {"standstill_seconds"},
+    )
+    missed: dict[str, list[set[str]]] = {}
+    for folder in ("step_dip", "step_dip/kubernetes", "step_dip_static"):
+        for record, measures in kept_runs(folder):
+            found = judge(measures, limits).slos
+            names = {one.name for one in found if one.status in ("fail", "undetermined")}
+            missed.setdefault(record["cell"], []).append(names)
+
+    for cell, runs in missed.items():
+        held = [sum(not of & names for names in runs) for of in columns]
+        cells = (len(runs), *held, sum(not names for names in runs))
+        assert f"| `{cell}` | {' | '.join(map(str, cells))} |" in page("step_dip")
+
+
 def test_the_full_size_run_is_quoted_from_its_measures() -> None:
     """Peak, drain, dips, pod time and the balance of the messages are those of the kept run."""
     (run,) = files_of_runs("full-size")

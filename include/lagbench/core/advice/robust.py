@@ -1,12 +1,13 @@
 """Judge the best candidates again under other assumptions, and measure the regret of each.
 
-A candidate that falls over where another one holds is dropped. A variant in which none of the best
-holds drops none: it is a limit of the advice, and its reasons name it.
+A candidate that falls over where one of about its cost holds is dropped. A variant in which none of
+them holds drops none: it is a limit of the advice, and its reasons name it, with what a dearer one
+would need.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -55,11 +56,17 @@ def _of_scenario(
 
 
 def judge_again(
-    race: Race, judge: Judge, places: Sequence[Place], entries: Sequence[Entry]
+    race: Race,
+    judge: Judge,
+    places: Sequence[Place],
+    entries: Sequence[Entry],
+    dearer: Mapping[str, float],
 ) -> tuple[list[RobustRow], list[Dropped], list[str]]:
     """Return the rows of ``entries`` (the best ones), those that fall over, and the limits.
 
     Here an SLO must hold with each draw, without the margin: the assumptions are extremes.
+
+    :param dearer: regret of those that are too dear to drop others, least first.
     """
     other = [(place, name, changed) for place in places for name, changed in variants(place)]
     race.extend(entries, [changed for _, _, changed in other], DRAWS)
@@ -90,8 +97,11 @@ def judge_again(
             if broken:
                 shown[entry.draft.name] = broken[0]
         rows += of_variant
-        if len(shown) == len(entries):
-            limits.append(f"{place.scenario.name}: with {name} none of the best holds every SLO")
+        if all(entry.draft.name in shown or entry.draft.name in dearer for entry in entries):
+            limit = f"{place.scenario.name}: with {name} none of the best holds every SLO"
+            held = next((one for one in dearer if one not in shown), None)
+            but = f", but {held} does for up to {dearer[held]:.0%} more pod-minutes" if held else ""
+            limits.append(limit + but)
             continue
         for candidate, text in shown.items():
             fallen.setdefault(candidate, []).append(f"{name} ({text})")

@@ -36,7 +36,7 @@ _FINALISTS = 10
 _VARIANTS = 11  # of ``robust``, at most
 _LINES = 3  # of a finalist that are taken back with all draws, about
 _PRICE = 0.2
-"""Regret above the least one up to which more reserve is looked for."""
+"""Regret above the least one up to which a policy may be the pick, for more reserve."""
 _NEAR = 0.02
 """Smaller differences of regret do not count: the plainer policy is advised."""
 _PLAINNESS = ("present", "fixed", "lag", "rival", "cron", "backlog-slo", "lag-scaler")
@@ -124,19 +124,20 @@ def search(question: Question, evaluate: Evaluate) -> Advice:
             "dropped": tuple(unfit),
         }
     )
+    dearer = _dearer(searched, finalists)
     rows, fallen, limits = (
-        judge_again(race, judge, places, finalists) if finalists else ([], [], [])
+        judge_again(race, judge, places, finalists, dearer) if finalists else ([], [], [])
     )
     effort = Searched(candidates=len(drafts), simulations=race.simulations)
     answer = answer.model_copy(update={"robust": tuple(rows), "searched": effort})
     if not finalists:
         reasons = tuple(_why_none(question, judge, searched))
         return answer.model_copy(update={"outcome": "no_policy", "reasons": reasons})
-    names = {entry.draft.name for entry in finalists} - {one.candidate for one in fallen}
+    able = {entry.draft.name for entry in finalists} - dearer.keys()
+    names = able - {one.candidate for one in fallen}
     if not names:  # each falls over somewhere
         failed = Counter(row.candidate for row in rows if not row.holds)
-        least = min(failed.values())
-        names = {entry.draft.name for entry in finalists if failed[entry.draft.name] == least}
+        names = {one for one in able if failed[one] == min(failed[other] for other in able)}
     ranked = _ranked([one for one in searched if one.name in names])
     pick, out = ranked[0], {one.candidate for one in fallen}
     others = [one for one in searched if one.regret is not None and one.name not in out]
@@ -269,14 +270,22 @@ def _eligible(question: Question, table: Table, shortest: int) -> list[bool]:
 
 
 def _finalists(searched: Sequence[Candidate], table: Table) -> list[Entry]:
-    """Return the best: the cheapest, and those with the most reserve for little more."""
-    least = min((one.regret for one in searched if one.regret is not None), default=0.0)
-    able = [one for one in searched if one.regret is not None and one.regret <= least + _PRICE]
+    """Return the best: the cheapest, those with the most reserve for little more, the next ones."""
+    known = [one for one in searched if one.regret is not None]
+    every = sorted(known, key=lambda one: (one.regret or 0.0, one.name))
+    able = [one for one in every if (one.regret or 0.0) <= (every[0].regret or 0.0) + _PRICE]
     names = [one.name for one in _ranked(able)[: _FINALISTS // 2]]
     by_reserve = sorted(able, key=lambda one: (one.slo_value or 0.0, one.name))
-    names += [one.name for one in by_reserve if one.name not in names]
-    best = set(names[:_FINALISTS])
+    names += [one.name for one in (*by_reserve, *every) if one.name not in names]
+    best = set([*dict.fromkeys(names)][:_FINALISTS])
     return [entry for entry in table.entries if entry.draft.name in best]
+
+
+def _dearer(searched: Sequence[Candidate], finalists: Sequence[Entry]) -> dict[str, float]:
+    """Return the regret of the finalists that are too dear to be the pick, least first."""
+    best = {entry.draft.name for entry in finalists}
+    found = sorted((one.regret or 0.0, one.name) for one in searched if one.name in best)
+    return {name: regret for regret, name in found if regret > found[0][0] + _PRICE}
 
 
 def _ranked(candidates: Sequence[Candidate]) -> list[Candidate]:

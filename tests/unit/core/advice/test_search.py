@@ -129,6 +129,18 @@ def test_finalists_that_come_to_the_same_are_one(found: Advice) -> None:
     assert all(manifests.count(one) == 1 for one in manifests)
 
 
+def test_the_ten_best_are_tried_again_and_a_much_dearer_one_is_no_pick(found: Advice) -> None:
+    """Also where fewer than ten cost about as little as the cheapest; the front says what holds."""
+    again = {row.candidate for row in found.robust}
+    regrets = {one.name: one.regret for one in found.front if one.regret is not None}
+
+    assert max(regrets.values()) > min(regrets.values()) + 0.2
+    assert again >= regrets.keys()
+    assert found.pick is not None
+    assert found.pick.regret is not None
+    assert found.pick.regret <= min(regrets.values()) + 0.2
+
+
 def test_a_rival_that_does_not_fit_is_dropped_by_name() -> None:
     """More pods than partitions."""
     spec = {**PRESENT["spec"], "maxReplicaCount": 9}  # type: ignore[dict-item]
