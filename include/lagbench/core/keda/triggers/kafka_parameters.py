@@ -306,3 +306,9 @@ KAFKA = TriggerType(
     remarks=kafka_remarks,
     for_run=kafka_metadata_for_run,
 )
+
+KAFKA_SCALING_KEYS = KAFKA.read_parameters - {
+    *metadata_keys(KafkaSecurity),
+    *("bootstrapServers", "topic", "consumerGroup", "version", "fullMetadata"),
+}
+"""What of the metadata says how it scales; the rest says what it reads, and how it gets there."""
