@@ -311,4 +311,4 @@ KAFKA_SCALING_KEYS = KAFKA.read_parameters - {
     *metadata_keys(KafkaSecurity),
     *("bootstrapServers", "topic", "consumerGroup", "version", "fullMetadata"),
 }
-"""What of the metadata says how it scales; the rest says what it reads, and how it gets there."""
+"""Keys of the metadata that say how it scales; the others say what it reads, and by which way."""
