@@ -127,7 +127,7 @@ class ApplyScalingPolicyOperator(BaseOperator):
         notes = [one for one in (found if isinstance(found, list) else [found]) if one]
         of_undone = _mark_of_task(ti, undo)
         for note in notes:
-            before = note["policy"]
+            before: Manifest | None = note["policy"]
             if note["name"] == self.scaled_object and not (before and _is_of(before, of_undone)):
                 return before
         if live is not None and _is_of(live, of_undone):

@@ -115,7 +115,7 @@ class SubmitSparkJobOperator(CellOperator):
         ti = context.get("ti")
         self._job.try_number = getattr(ti, "try_number", 1)
         # A clear counts the tries on, and allows as many retries again.
-        self._job.first_try = getattr(ti, "max_tries", self.retries) - self.retries + 1
+        self._job.first_try = getattr(ti, "max_tries", self.retries or 0) - (self.retries or 0) + 1
         self.log.info(
             "accounting for %s messages of %s", f"{fenced_messages(folder):,}", folder.reference
         )

@@ -17,7 +17,7 @@ from lagbench.errors import WrongInput
 from lagbench_airflow.operators.apply_scaling_policy import BEFORE, ApplyScalingPolicyOperator
 
 NAME = "orders"
-THEIRS = {
+THEIRS: dict[str, Any] = {
     **SCALED_OBJECT,
     "metadata": {"name": NAME, "labels": {"team": "shop"}, "resourceVersion": "7"},
     "spec": {
@@ -160,7 +160,8 @@ def test_an_object_of_several_sources_is_not_replaced(
     world.kube.apply(before)
     path = tmp_path / "several.yaml"
     triggers = [kafka(**given) for given in wanted]
-    spec = {**SCALED_OBJECT["spec"], "triggers": triggers}
+    theirs_spec: Any = SCALED_OBJECT["spec"]
+    spec = {**theirs_spec, "triggers": triggers}
     path.write_text(yaml.safe_dump({**SCALED_OBJECT, "spec": spec}))
 
     with pytest.raises(AirflowFailException, match=r"spec\.triggers"):
