@@ -22,7 +22,9 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import Param, TaskGroup, chain, dag, get_current_context, task
+from airflow.sdk.exceptions import AirflowFailException
 
+from lagbench.core.scenario.run_names import RUN_ID_ANNOTATION
 from lagbench_airflow.hooks.kafka import KafkaHook
 from lagbench_airflow.hooks.kube import open_kube
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
@@ -32,20 +34,23 @@ log = logging.getLogger(__name__)
 
 POLICIES = ("lag-default", "lag-fast-up-slow-down", "lag-even-distribution")  # names, or files
 SECONDS_BETWEEN_LOOKS = 1.0
-AT_REST = 1000  # lag at which a period begins
 PARAMS = {
     "topic": Param("orders", type="string"),
     "group": Param("billing", type="string"),
     "deployment": Param("billing", type="string"),
     "scaled_object": Param("billing", type="string"),
     "namespace": Param("default", type="string"),
+    "at_rest": Param(1000, type="integer", minimum=0, description="lag at which a period begins"),
     "minutes": Param(20, type="number", minimum=0.05, description="of each policy"),
 }
 
 
 @task(execution_timeout=timedelta(hours=2))
-def measure(policy: str) -> dict[str, Any]:
-    """Record lag and replicas while the policy is in force."""
+def measure(policy: str, applied: dict[str, Any]) -> dict[str, Any]:
+    """Record lag and replicas while the policy is in force; fail if another one is.
+
+    So it does when it is cleared alone: clear **apply_...** of its period, too.
+    """
     given = get_current_context()["params"]
     lags, pods = [], []
     ends_at = time.monotonic() + 60 * given["minutes"]
@@ -55,6 +60,16 @@ def measure(policy: str) -> dict[str, Any]:
     ):
         there = kube.elsewhere(given["namespace"])
         while time.monotonic() < ends_at:
+            found = there.get(applied["kind"], applied["name"]) or {"metadata": {}}
+            mark = (found["metadata"].get("annotations") or {}).get(RUN_ID_ANNOTATION)
+            if (mark, found["metadata"].get("generation")) != (
+                applied["mark"],
+                applied["generation"],
+            ):
+                raise AirflowFailException(
+                    f"{policy} is not in force: {mark or 'somebody else'} has changed "
+                    f"{applied['kind']}/{applied['name']}. Clear apply_... of this period, too"
+                )
             lags.append(sum(reader.lags(given["group"], given["topic"]).values()))
             workload = there.get("Deployment", given["deployment"])
             pods.append(int(workload["spec"]["replicas"]))
@@ -95,12 +110,12 @@ def compare_policies() -> None:
     place = {"scaled_object": "{{ params.scaled_object }}", "namespace": "{{ params.namespace }}"}
     again = {"retries": 2, "retry_delay": timedelta(seconds=10)}
     lag = {"topic": "{{ params.topic }}", "group": "{{ params.group }}"}
-    swaps, measured, last = [], [], None
+    measured, last = [], None
     for number, policy in enumerate(POLICIES):
         with TaskGroup(f"period_{number + 1}", group_display_name=policy, prefix_group_id=False):
             rests = ConsumerLagDrainedSensor(
                 task_id=f"rests_{number + 1}",
-                threshold_records=AT_REST,
+                threshold_records="{{ params.at_rest }}",
                 timeout=1800,
                 poke_interval=5,
                 deferrable=True,
@@ -109,16 +124,16 @@ def compare_policies() -> None:
             swap = ApplyScalingPolicyOperator(
                 task_id=f"apply_{number + 1}", policy=policy, **place, **again
             )
-            result = measure.override(task_id=f"measure_{number + 1}")(policy)
+            result = measure.override(task_id=f"measure_{number + 1}")(policy, swap.output)
             chain(rests, swap, result)
         if last is not None:
             chain(last, rests)
-        swaps.append(swap)
         measured.append(result)
         last = result
+    # No setup: the teardown of one that has failed would not run, and its policy would stay.
     restore = ApplyScalingPolicyOperator(
-        task_id="restore", undo=swaps[0].task_id, **place, **again
-    ).as_teardown(setups=swaps[0])
+        task_id="restore", undo="apply_1", **place, **again
+    ).as_teardown()
     chain(compare(measured), restore)
 
 

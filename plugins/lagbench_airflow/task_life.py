@@ -7,7 +7,9 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from types import FrameType
+from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
@@ -38,6 +40,22 @@ def require(task_id: str, field: str, value: object, allowed: str, *, holds: boo
     """Reject an argument of a task when the Dag is read, unless it ``holds``."""
     if not holds:
         raise WrongInput(where=f"task {task_id}", field=field, value=value, allowed=allowed)
+
+
+def number_of(task_id: str, field: str, value: Any, *, is_rendered: bool) -> Any:
+    """Return a number that is 0 or more, in seconds for a timedelta; None stays.
+
+    Before it ``is_rendered``, a template or the result of another task stays, too.
+    """
+    if value is None:
+        return None
+    try:
+        number = value.total_seconds() if isinstance(value, timedelta) else float(value)
+    except (TypeError, ValueError):
+        require(task_id, field, value, "0 or more", holds=not is_rendered)
+        return value
+    require(task_id, field, value, "0 or more", holds=number >= 0)
+    return int(number) if number.is_integer() else number
 
 
 class TaskKilled(BaseException):

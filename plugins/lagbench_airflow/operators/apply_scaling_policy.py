@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowSkipException
 
 from lagbench.adapters.kube.workloads import policy_in_force, put_policy
 from lagbench.core.cluster.policy_manifest import policy_in_place_of
@@ -34,13 +35,15 @@ class ApplyScalingPolicyOperator(BaseOperator):
     left), and with ``wait`` the autoscaler has taken it up. The result and the log have the
     difference. How it scales is the policy's; what it scales, and the Kafka, topic and group that
     it reads, stay those of the object that was there. On failure the policy may be in force: take
-    it back in a teardown. A retry is safe: it still knows what was there before the first try.
+    it back in a teardown without setups, because that of a failed setup does not run. A retry is
+    safe: it still knows what was there before the first try.
 
     A policy that was there and cannot be read is not replaced, because it could not be taken back.
 
     :param policy: a file, or a name of the catalog (templated, as all but ``wait``).
     :param undo: id of a task of this operator, instead of ``policy``: its change is taken back,
-        and an object that it has created is deleted.
+        and an object that it has created is deleted. The task is skipped if there was no change.
+        In a mapped group it takes back its own index; outside of it the first of a mapped task.
     :param scaled_object: name of the ScaledObject or HPA in the cluster.
     :param wait: return when the autoscaler has taken the policy up, after 120 s fail.
     :param namespace: None: the namespace of the connection.
@@ -91,6 +94,7 @@ class ApplyScalingPolicyOperator(BaseOperator):
             "generation": put.generation,
             "hpa": put.hpa.get("name"),
             "diff": put.difference,
+            "mark": _mark(wanted.manifest),
         }
 
     def _wanted(self, kube: Kube, context: Context) -> Policy | None:
@@ -98,24 +102,54 @@ class ApplyScalingPolicyOperator(BaseOperator):
         from lagbench.catalog.catalog import load_policy
 
         ti, name = context["ti"], self.scaled_object
-        by = f"{ti.dag_id}/{ti.run_id}/{ti.task_id}"
+        by = _mark_of_task(ti, self.task_id)
         if self.undo is not None:
-            before = ti.xcom_pull(task_ids=self.undo, key=BEFORE)
-            if before is None:
-                raise NotReady(f"{self.undo} has not noted what was in force before it")
-            return _marked(before["policy"], by, where=f"{name} before {self.undo}")
+            return _marked(self._noted(ti, self.undo, policy_in_force(kube, name)), by, where=name)
         policy = load_policy(str(self.policy))
         live, store = policy_in_force(kube, name), context["task_state_store"]
-        if live is None or _mark(live) != by:
+        is_repeated = live is not None and _is_of(live, f"{ti.dag_id}/{ti.run_id}/{self.task_id}")
+        if not is_repeated or store.get(BEFORE) is None:
             if live is not None:
                 Policy.read(live, where=f"{live['kind']}/{name} in the cluster")
-            store.set(BEFORE, {"policy": None if live is None else without_export(live)})
+            before = None if live is None else without_export(live)
+            store.set(BEFORE, {"name": name, "policy": before})
         ti.xcom_push(key=BEFORE, value=store.get(BEFORE))
         manifest = policy_in_place_of(policy.manifest, live, name)
         return _marked(manifest, by, where=policy.where)
 
+    def _noted(self, ti: Any, undo: str, live: Manifest | None) -> Manifest | None:
+        """Return what was in force before a task, of a mapped one before its first instance.
 
-def _mark(manifest: Manifest) -> str | None:
+        A task of a mapped group takes back the one of its own index.
+        """
+        index = {"map_indexes": ti.map_index} if _is_mapped(ti) else {}
+        found = ti.xcom_pull(task_ids=undo, key=BEFORE, **index)
+        notes = [one for one in (found if isinstance(found, list) else [found]) if one]
+        of_undone = _mark_of_task(ti, undo)
+        for note in notes:
+            before: Manifest | None = note["policy"]
+            if note["name"] == self.scaled_object and not (before and _is_of(before, of_undone)):
+                return before
+        if live is not None and _is_of(live, of_undone):
+            raise NotReady(f"{undo} has not noted what was in force before it")
+        raise AirflowSkipException(f"{undo} has changed nothing on {self.scaled_object}")
+
+
+def _is_mapped(ti: Any) -> bool:
+    return getattr(ti, "map_index", -1) >= 0
+
+
+def _mark_of_task(ti: Any, task_id: str) -> str:
+    own = f"/{ti.map_index}" if _is_mapped(ti) else ""
+    return f"{ti.dag_id}/{ti.run_id}/{task_id}{own}"
+
+
+def _is_of(manifest: Mapping[str, Any], task: str) -> bool:
+    """Return whether the task, or an instance of it, has put the policy in force."""
+    return f"{_mark(manifest)}/".startswith(f"{task}/")
+
+
+def _mark(manifest: Mapping[str, Any]) -> str | None:
     mark: str | None = (manifest["metadata"].get("annotations") or {}).get(RUN_ID_ANNOTATION)
     return mark
 

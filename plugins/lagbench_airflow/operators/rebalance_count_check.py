@@ -15,7 +15,7 @@ from lagbench.core.measures.checks import rebalances_within
 from lagbench.core.measures.rebalance_episodes import WatchedGroup
 from lagbench.errors import NotReady
 from lagbench_airflow.sensors.condition_sensor import DEFERRAL_SETTLES_SECONDS, DEFERRAL_SLACK
-from lagbench_airflow.task_life import require
+from lagbench_airflow.task_life import number_of, require, wrong_input_is_final
 from lagbench_airflow.triggers.condition import ConditionTrigger, look_once, run_inline
 from lagbench_airflow.triggers.conditions import TooManyRebalances
 
@@ -40,7 +40,7 @@ class RebalanceCountCheckOperator(BaseOperator):
     Only rebalances after the first look count. The task then writes the XCom ``watched_from``, so
     that another task can wait for it before it changes something.
 
-    :param group: the consumer group (templated, as ``kafka_conn_id``).
+    :param group: the consumer group (templated, as connection, window and max_rebalances).
     :param window: seconds or timedelta to watch.
     :param max_rebalances: rebalances that are allowed in the window.
     :param poke_interval: seconds between two looks. A second rebalance between two looks is not
@@ -50,7 +50,7 @@ class RebalanceCountCheckOperator(BaseOperator):
         setting ``[operators] default_deferrable``.
     """
 
-    template_fields: Sequence[str] = ("group", "kafka_conn_id")
+    template_fields: Sequence[str] = ("group", "kafka_conn_id", "window", "max_rebalances")
 
     def __init__(
         self,
@@ -67,18 +67,31 @@ class RebalanceCountCheckOperator(BaseOperator):
         """Check the numbers; nothing is read before the task runs."""
         super().__init__(**{**kwargs, "retries": 0})
         self.group, self.max_rebalances = group, max_rebalances
-        self.window_seconds = (
-            window.total_seconds() if isinstance(window, timedelta) else float(window)
-        )
+        self.window: Any = window
         self.poke_interval, self.longest_gap = poke_interval, longest_gap
         self.deferrable = deferrable
         self.kafka_conn_id = kafka_conn_id
+        self._check_numbers(is_rendered=False)
         allowed = f"above 0, at most longest_gap ({longest_gap:g})"
-        require(self.task_id, "window", window, "above 0", holds=self.window_seconds > 0)
-        is_count = max_rebalances >= 0
-        require(self.task_id, "max_rebalances", max_rebalances, "0 or more", holds=is_count)
         is_between = 0 < poke_interval <= longest_gap
         require(self.task_id, "poke_interval", poke_interval, allowed, holds=is_between)
+
+    def _check_numbers(self, *, is_rendered: bool) -> None:
+        for name in ("window", "max_rebalances"):
+            given = getattr(self, name)
+            setattr(self, name, number_of(self.task_id, name, given, is_rendered=is_rendered))
+        require(self.task_id, "window", self.window, "above 0", holds=self.window != 0)
+
+    def pre_execute(self, context: Context) -> None:
+        """Check the numbers that were templates or results of other tasks."""
+        super().pre_execute(context)
+        with wrong_input_is_final():
+            self._check_numbers(is_rendered=True)
+
+    @property
+    def window_seconds(self) -> float:
+        """Return ``window`` as a number."""
+        return float(self.window)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look once, then watch until the window ends, in the triggerer if it is long enough."""

@@ -196,14 +196,16 @@ class RunSparkConsumerOperator(ConditionSensor):
     The parts have the names of a run's: one consumer in a namespace, and not beside scenario_run.
 
     :param scenario: a file, or a name of the catalog with ``consumer.kind: spark``: the settings
-        (templated, as topic, group, ends and connections).
+        (templated, as all here and ``hold``).
     :param group: to which it publishes the offsets that it has read.
     :param replicas: workers at the start; a policy may scale the Deployment ``consumer``.
     :param ends: instead of all others: id of the task whose consumer is ended.
     """
 
+    number_fields = ("replicas", "threshold_records", "hold")
     template_fields: Sequence[str] = (
         *("scenario", "topic", "group", "ends", "kafka_conn_id", "kubernetes_conn_id"),
+        *number_fields,
     )
 
     def __init__(
@@ -226,7 +228,7 @@ class RunSparkConsumerOperator(ConditionSensor):
         self.kafka_conn_id, self.kubernetes_conn_id = kafka_conn_id, kubernetes_conn_id
         is_one = bool(topic and group) is (ends is None)
         require(self.task_id, "topic", topic, "topic and group, or instead ends", holds=is_one)
-        self.require_at_least_zero(replicas=replicas, threshold_records=threshold_records)
+        self.check_numbers("replicas", "threshold_records")
 
     def condition(self) -> WorkedOff:
         """Return the condition of the running consumer."""
@@ -259,13 +261,16 @@ class RunSparkConsumerOperator(ConditionSensor):
             except BaseException:  # also a killed task: nothing of it stays
                 self._end()
                 raise
+            self._end()
         return self.execute_complete(context, event)
 
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """End the consumer; return the last reading, or fail as a sensor does."""
+    def resume_execution(
+        self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context
+    ) -> Any:
+        """End the consumer, whatever ended the wait: also a trigger that failed or was too late."""
         self._note_run_id(context)
         self._end()
-        return super().execute_complete(context, event)
+        return super().resume_execution(next_method, next_kwargs, context)
 
     def _start(self, scenario: Scenario) -> None:
         names = RunNames(self._run_id)

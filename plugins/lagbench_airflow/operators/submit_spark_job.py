@@ -57,8 +57,9 @@ class SubmitSparkJobOperator(CellOperator):
     """Run ``spark_jobs/pipeline.py`` on the run, through ``SparkSubmitHook``.
 
     After success: the job's tables are in the run folder. A retry overwrites them and is safe. On
-    Kubernetes, where the driver outlives this task, a retry waits for a driver that still runs.
-    The connection sets where Spark runs and how it reaches jars, code and run: docs/spark.md.
+    Kubernetes, where the driver outlives this task, it takes over that of the try before. Elsewhere
+    it repeats the job: a standalone cluster runs no driver in Python. The connection sets where
+    Spark runs and how it reaches jars, code and run: docs/spark.md.
 
     It does not inherit the provider's operator, whose import takes 3 s here (it imports both
     Kubernetes clients): every task of a Dag parses the file in its own process and would pay that.
@@ -111,7 +112,10 @@ class SubmitSparkJobOperator(CellOperator):
         if staging is not None:
             staging.put(folder)
         self._job = PipelineJob.begun.pop(folder.path, None) or self._job_of(cell, target)
-        self._job.try_number = getattr(context.get("ti"), "try_number", 1)
+        ti = context.get("ti")
+        self._job.try_number = getattr(ti, "try_number", 1)
+        # A clear counts the tries on, and allows as many retries again.
+        self._job.first_try = getattr(ti, "max_tries", self.retries or 0) - (self.retries or 0) + 1
         self.log.info(
             "accounting for %s messages of %s", f"{fenced_messages(folder):,}", folder.reference
         )
@@ -187,6 +191,8 @@ class PipelineJob:
     bootstrap_servers: str
     driver_memory: str
     try_number: int = 1
+    first_try: int = 1
+    """The first one since the task was cleared."""
     run_folder: str = ""
     """Where Spark sees the run folder; known once it is submitted."""
     hook: SparkSubmitHook | None = None
@@ -247,7 +253,10 @@ class PipelineJob:
         return f"{self.cell.names.own(JOB)}-{self.cell.names.run_id}-{try_number}"
 
     def _has_resumed(self, namespace: str) -> bool:
-        """Wait for the driver of an earlier try, if one still runs; False: it left no result."""
+        """Return whether the driver of an earlier try has done it; wait for one that still runs.
+
+        One that succeeded before the task was cleared does not count: the user wants another.
+        """
         config = self.target.settings.kubeconfig
         seconds = time_limit_seconds(fenced_messages(self.cell.folder))
         names = [self._driver_pod(number) for number in range(1, self.try_number)]
@@ -256,15 +265,15 @@ class PipelineJob:
         with closing(Kube.from_kubeconfig(config) if config else open_kube()) as opened:
             kube = opened.elsewhere(namespace)
             for name in names:
-                if _has_ended(kube, name):
-                    continue
-                log.info("an earlier try's driver still runs: %s", name)
-                kube.wait_until(
-                    partial(_has_ended, name=name),
-                    timeout_seconds=seconds,
-                    what=f"the end of Pod/{name}",
-                )
-                if _pod_phase(kube, name) == "Succeeded":
+                if is_going_on := not _has_ended(kube, name):
+                    log.info("an earlier try's driver still runs: %s", name)
+                    kube.wait_until(
+                        partial(_has_ended, name=name),
+                        timeout_seconds=seconds,
+                        what=f"the end of Pod/{name}",
+                    )
+                is_own = is_going_on or name in names[self.first_try - 1 :]
+                if is_own and _pod_phase(kube, name) == "Succeeded":
                     return True
         return False
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.configuration import conf
@@ -18,7 +18,7 @@ from airflow.sdk.exceptions import (
 )
 
 from lagbench_airflow.hooks import kafka, kube
-from lagbench_airflow.task_life import require, wrong_input_is_final
+from lagbench_airflow.task_life import number_of, wrong_input_is_final
 from lagbench_airflow.triggers.condition import (
     Condition,
     ConditionTrigger,
@@ -47,6 +47,8 @@ class ConditionSensor(BaseSensorOperator):
     the wait continues until ``timeout``. A timeout fails the task without a retry, or skips it with
     ``soft_fail``; the message has the last reading. Safe to retry.
 
+    Numbers of ``template_fields`` may be templates, or results of other tasks.
+
     :param hold: seconds or timedelta for which the condition must hold without a break. While it
         holds it is read at least once a second. ``0``: one reading is enough.
     :param deferrable: wait in the triggerer, without a worker's slot; ``mode`` then has no effect.
@@ -54,6 +56,9 @@ class ConditionSensor(BaseSensorOperator):
     :param defer_after_seconds: how long the task waits itself before it defers; it reads at least
         once. After the deferral the next reading follows 10 s later at the earliest.
     """
+
+    number_fields: ClassVar[Sequence[str]] = ("hold",)
+    """Those of ``template_fields`` that are numbers."""
 
     def __init__(
         self,
@@ -65,16 +70,27 @@ class ConditionSensor(BaseSensorOperator):
     ) -> None:
         """Check the numbers; nothing is read before the task runs."""
         super().__init__(**kwargs)
-        self.hold_seconds = hold.total_seconds() if isinstance(hold, timedelta) else float(hold)
+        self.hold: Any = hold
         self.deferrable = deferrable
         self.defer_after_seconds = defer_after_seconds
-        self.require_at_least_zero(hold=self.hold_seconds, defer_after_seconds=defer_after_seconds)
+        self.check_numbers("hold", "defer_after_seconds")
 
-    def require_at_least_zero(self, **numbers: float | None) -> None:
-        """Reject a negative number when the Dag is read; None is none."""
-        for name, number in numbers.items():
-            holds = number is None or number >= 0
-            require(self.task_id, name, number, "0 or more", holds=holds)
+    def check_numbers(self, *names: str, is_rendered: bool = False) -> None:
+        """Reject a negative number: when the Dag is read, or when it is rendered."""
+        for name in names:
+            given = getattr(self, name)
+            setattr(self, name, number_of(self.task_id, name, given, is_rendered=is_rendered))
+
+    def pre_execute(self, context: Context) -> None:
+        """Check the numbers that were templates or results of other tasks."""
+        super().pre_execute(context)
+        with self._soft(), wrong_input_is_final():
+            self.check_numbers(*self.number_fields, is_rendered=True)
+
+    @property
+    def hold_seconds(self) -> float:
+        """Return ``hold`` as a number."""
+        return float(self.hold)
 
     @abstractmethod
     def condition(self) -> Condition:

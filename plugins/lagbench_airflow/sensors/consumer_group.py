@@ -12,13 +12,14 @@ from lagbench_airflow.triggers.conditions import GroupStable
 class ConsumerGroupStableSensor(ConditionSensor):
     """Succeed when no rebalance of a group is in progress and it has its members.
 
-    :param group: the consumer group (templated, as ``topic`` and ``kafka_conn_id``).
+    :param group: the consumer group (templated, as topic, connection, members and hold).
     :param topic: each partition of it must have exactly one owner. Empty: not checked.
     :param members: the number of members; 0: the group is empty. None: at least one.
     :param kafka_conn_id: connection of type ``kafka``, with librdkafka's settings in its extra.
     """
 
-    template_fields: Sequence[str] = ("group", "topic", "kafka_conn_id")
+    number_fields = ("members", "hold")
+    template_fields: Sequence[str] = ("group", "topic", "kafka_conn_id", *number_fields)
 
     def __init__(
         self,
@@ -33,7 +34,7 @@ class ConsumerGroupStableSensor(ConditionSensor):
         super().__init__(**kwargs)
         self.group, self.topic, self.members = group, topic, members
         self.kafka_conn_id = kafka_conn_id
-        self.require_at_least_zero(members=members)
+        self.check_numbers("members")
 
     def condition(self) -> GroupStable:
         """Return the condition: stable and complete."""

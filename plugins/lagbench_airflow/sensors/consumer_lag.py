@@ -16,7 +16,8 @@ class _ConsumerLagSensor(ConditionSensor):
     is all that the partition still keeps.
     """
 
-    template_fields: Sequence[str] = ("topic", "group", "kafka_conn_id")
+    number_fields = ("threshold_records", "hold")
+    template_fields: Sequence[str] = ("topic", "group", "kafka_conn_id", *number_fields)
     _is_above: ClassVar[bool]
 
     def __init__(
@@ -34,7 +35,7 @@ class _ConsumerLagSensor(ConditionSensor):
         self.topic, self.group = topic, group
         self.threshold_records, self.per_partition = threshold_records, per_partition
         self.kafka_conn_id = kafka_conn_id
-        self.require_at_least_zero(threshold_records=threshold_records)
+        self.check_numbers("threshold_records")
 
     def condition(self) -> Lag:
         """Return the comparison."""
@@ -51,7 +52,7 @@ class _ConsumerLagSensor(ConditionSensor):
 class ConsumerLagAboveSensor(_ConsumerLagSensor):
     """Succeed when the lag of a consumer group exceeds a threshold.
 
-    :param topic: the topic (templated, as ``group`` and ``kafka_conn_id``).
+    :param topic: the topic (templated, as group, connection, threshold and hold).
     :param group: the consumer group.
     :param threshold_records: messages; the lag must be above them.
     :param per_partition: compare the partition with the most lag, not the total.

@@ -15,14 +15,17 @@ class ReplicasSettledSensor(ConditionSensor):
 
     All pods are of the newest template: a rollout or a scaling in progress is not settled.
 
-    :param deployment: its name (templated, as ``namespace`` and ``kubernetes_conn_id``).
+    :param deployment: its name (templated, as namespace, connection, both replicas and hold).
     :param namespace: None: the namespace of the connection.
     :param min_replicas: settled at fewer replicas does not count.
     :param max_replicas: settled at more replicas does not count; None: no limit.
     :param kubernetes_conn_id: connection of type ``kubernetes``, as the provider reads it.
     """
 
-    template_fields: Sequence[str] = ("deployment", "namespace", "kubernetes_conn_id")
+    number_fields = ("min_replicas", "max_replicas", "hold")
+    template_fields: Sequence[str] = (
+        *("deployment", "namespace", "kubernetes_conn_id", *number_fields),
+    )
 
     def __init__(
         self,
@@ -39,12 +42,15 @@ class ReplicasSettledSensor(ConditionSensor):
         self.deployment, self.namespace = deployment, namespace
         self.min_replicas, self.max_replicas = min_replicas, max_replicas
         self.kubernetes_conn_id = kubernetes_conn_id
-        self.require_at_least_zero(min_replicas=min_replicas, max_replicas=max_replicas)
-        holds, allowed = (
-            max_replicas is None or max_replicas >= min_replicas,
-            "min_replicas or more",
-        )
-        require(self.task_id, "max_replicas", max_replicas, allowed, holds=holds)
+        self.check_numbers("min_replicas", "max_replicas")
+
+    def check_numbers(self, *names: str, is_rendered: bool = False) -> None:
+        """Reject negative numbers, and a least above the most."""
+        super().check_numbers(*names, is_rendered=is_rendered)
+        if "max_replicas" in names and isinstance(most := self.max_replicas, int):
+            least, allowed = self.min_replicas, "min_replicas or more"
+            holds = not isinstance(least, int) or most >= least
+            require(self.task_id, "max_replicas", most, allowed, holds=holds)
 
     def condition(self) -> ReplicasSettled:
         """Return the condition: as wanted, nothing in motion."""

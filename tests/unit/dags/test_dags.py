@@ -24,6 +24,7 @@ from lagbench.catalog.experiments import load_experiment
 from lagbench.core.cluster.lease import AROUND_THE_LOAD_SECONDS, TRIES
 from lagbench.core.compare.experiment import draw_schedule
 from lagbench.core.scenario.actions import LONGEST_SESSION_SECONDS
+from lagbench.core.scenario.run_names import RUN_ID_ANNOTATION
 from lagbench.orchestrator.sealed_conf import read_sealed
 from lagbench.project import PROJECT_ROOT
 from lagbench.results import executions
@@ -321,7 +322,7 @@ def test_the_example_guards_before_during_and_after() -> None:
 
 
 def test_the_example_restores_what_three_swaps_replaced() -> None:
-    """The first swap is the setup: its teardown runs whatever happens after it."""
+    """The teardown has no setup: that of a failed one would not run."""
     dag = DagBag(str(PROJECT_ROOT / "docs" / "examples")).dags["compare_policies"]
     story = [f"{verb}_{n}" for n in (1, 2, 3) for verb in ("rests", "apply", "measure")]
 
@@ -329,7 +330,43 @@ def test_the_example_restores_what_three_swaps_replaced() -> None:
         assert before in dag.get_task(after).upstream_task_ids
     restore: Any = dag.get_task("restore")
     assert (restore.undo, restore.is_teardown) == ("apply_1", True)
-    assert restore.upstream_task_ids == {"apply_1", "compare"}
+    assert restore.upstream_task_ids == {"compare"}
+    assert [task.task_id for task in dag.tasks if task.is_setup] == []
+
+
+@pytest.mark.parametrize(
+    ("mark", "generation", "is_measured"),
+    [("apply_2", 5, True), ("restore", 5, False), ("apply_2", 6, False), (None, None, False)],
+)
+def test_the_example_measures_only_its_own_policy(
+    monkeypatch: pytest.MonkeyPatch, mark: str | None, generation: int, *, is_measured: bool
+) -> None:
+    """Not after ``restore`` (the task was cleared alone), nor beside another change or deletion."""
+    dag = DagBag(str(PROJECT_ROOT / "docs" / "examples")).dags["compare_policies"]
+    measure: Any = dag.get_task("measure_2").python_callable
+    annotations = {RUN_ID_ANNOTATION: mark}
+    live = {"metadata": {"generation": generation, "annotations": annotations}}
+    objects = {"Deployment": {"spec": {"replicas": 3}}} | ({"ScaledObject": live} if mark else {})
+    kube = SimpleNamespace(get=lambda kind, _: objects.get(kind), close=lambda: None)
+    kube.elsewhere = lambda _: kube
+    reader = SimpleNamespace(lags=lambda *_: {0: 7}, close=lambda: None)
+    params = {"minutes": 1e-9, "namespace": "n", "group": "g", "topic": "t", "deployment": "d"}
+    stand_ins = {
+        "get_current_context": lambda: {"params": params},
+        "KafkaHook": lambda: SimpleNamespace(open_lag_reader=lambda: reader),
+        "open_kube": lambda: kube,
+        "SECONDS_BETWEEN_LOOKS": 0,
+        "time": SimpleNamespace(monotonic=iter([0.0, 0.0, 1.0]).__next__, sleep=lambda _: None),
+    }
+    for name, stand_in in stand_ins.items():
+        monkeypatch.setitem(measure.__globals__, name, stand_in)
+    applied = {"kind": "ScaledObject", "name": "x", "mark": "apply_2", "generation": 5}
+
+    if is_measured:
+        assert measure("lag-default", applied)["peak_lag"] == 7
+        return
+    with pytest.raises(AirflowFailException, match="apply_"):
+        measure("lag-default", applied)
 
 
 def test_the_example_on_spark_ends_what_it_starts() -> None:

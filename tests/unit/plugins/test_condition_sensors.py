@@ -8,7 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk import timezone
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG, timezone
 from airflow.sdk.exceptions import (
     AirflowFailException,
     AirflowRescheduleException,
@@ -21,6 +22,8 @@ from tests.unit.plugins.conftest import World, workload
 
 from lagbench.errors import NotReady, WrongInput
 from lagbench_airflow.hooks import kafka, kube
+from lagbench_airflow.operators.rebalance_count_check import RebalanceCountCheckOperator
+from lagbench_airflow.operators.run_spark_consumer import RunSparkConsumerOperator
 from lagbench_airflow.sensors.condition_sensor import ConditionSensor
 from lagbench_airflow.sensors.consumer_group import ConsumerGroupStableSensor
 from lagbench_airflow.sensors.consumer_lag import ConsumerLagAboveSensor, ConsumerLagDrainedSensor
@@ -236,3 +239,48 @@ def test_wrong_numbers_are_found_when_the_dag_is_read(
     """The message names the task and the field."""
     with pytest.raises(WrongInput, match=f"task it: {field}"):
         kind(task_id="it", **arguments)
+
+
+NUMBERS = [
+    (ConsumerLagAboveSensor, NAMES, "threshold_records"),
+    (ConsumerLagDrainedSensor, {**NAMES, "threshold_records": 1}, "hold"),
+    (ConsumerGroupStableSensor, {"group": "g"}, "members"),
+    (ReplicasSettledSensor, {"deployment": "d"}, "min_replicas"),
+    (ReplicasSettledSensor, {"deployment": "d"}, "max_replicas"),
+    (RunSparkConsumerOperator, NAMES, "replicas"),
+    (RebalanceCountCheckOperator, {"group": "g", "window": 60}, "max_rebalances"),
+    (RebalanceCountCheckOperator, {"group": "g", "max_rebalances": 1}, "window"),
+]
+
+
+@pytest.mark.parametrize(("kind", "arguments", "field"), NUMBERS)
+def test_a_number_may_come_from_a_param_or_a_task(
+    kind: type[Any], arguments: dict[str, Any], field: str
+) -> None:
+    """A template is a number after it is rendered, else the task fails without a retry."""
+
+    def rendered(value: Any) -> Any:
+        task = kind(task_id="it", **{**arguments, field: "{{ params.x }}"})
+        task.render_template_fields({"params": {"x": value}})
+        task.pre_execute({})
+        return getattr(task, field)
+
+    assert [rendered(value) for value in (7, "7", 7.0, "7.0")] == [7, 7, 7, 7]
+    for wrong in (-1, "many", "nan"):
+        with pytest.raises(AirflowFailException, match=f"task it: {field}"):
+            rendered(wrong)
+
+    with DAG("d", schedule=None):
+        before = EmptyOperator(task_id="before")
+        task = kind(task_id="it", **{**arguments, field: before.output})
+    assert task.upstream_task_ids == {"before"}
+
+
+def test_rendered_bounds_are_compared() -> None:
+    """A most below the least is found then, too."""
+    task = ReplicasSettledSensor(
+        task_id="it", deployment="d", min_replicas="{{ 3 }}", max_replicas="{{ 2 }}"
+    )
+    task.render_template_fields({})
+    with pytest.raises(AirflowFailException, match="task it: max_replicas"):
+        task.pre_execute({})

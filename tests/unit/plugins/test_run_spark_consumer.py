@@ -9,10 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk.bases.operator import TRIGGER_FAIL_REPR, TriggerFailureReason
 from airflow.sdk.exceptions import (
     AirflowFailException,
     AirflowSensorTimeout,
     AirflowSkipException,
+    TaskDeferralError,
     TaskDeferred,
 )
 from tests.unit.core.cluster.consumer_pod import document_of
@@ -60,13 +62,19 @@ def cluster(world: World, monkeypatch: pytest.MonkeyPatch) -> ReadyKube:
     return kube
 
 
-def run(task_id: str = "run", **arguments: Any) -> Any:
-    """Execute a task of one Dag run."""
+def task_of(task_id: str = "run", **arguments: Any) -> RunSparkConsumerOperator:
+    """Return a task that does not wait for long."""
     quick = {"hold": 0, "poke_interval": 0.01, "timeout": 0.05, "deferrable": False}
     read = {} if "ends" in arguments else READ
-    task = RunSparkConsumerOperator(task_id=task_id, **{**quick, **read, **arguments})
-    ti = SimpleNamespace(dag_id="d", run_id="r", map_index=-1)
-    return task.execute({"ti": ti})  # type: ignore[typeddict-item]
+    return RunSparkConsumerOperator(task_id=task_id, **{**quick, **read, **arguments})
+
+
+CONTEXT: Any = {"ti": SimpleNamespace(dag_id="d", run_id="r", map_index=-1)}
+
+
+def run(task_id: str = "run", **arguments: Any) -> Any:
+    """Execute a task of one Dag run."""
+    return task_of(task_id, **arguments).execute(CONTEXT)
 
 
 def left(world: World) -> list[str]:
@@ -160,7 +168,7 @@ def test_no_failure_leaves_an_orphan(
     assert left(world) == []
 
 
-@pytest.mark.parametrize("by", ["the trigger", "the teardown"])
+@pytest.mark.parametrize("by", ["the trigger", "the teardown", *TriggerFailureReason])
 def test_a_deferred_consumer_is_ended_from_outside(world: World, by: str) -> None:
     """A user kills the deferred task, or a crash leaves it to the teardown of its Dag."""
     world.total_lag = 5
@@ -174,6 +182,9 @@ def test_a_deferred_consumer_is_ended_from_outside(world: World, by: str) -> Non
         again = type(trigger)(**arguments)
         assert path.endswith(type(again).__name__)
         asyncio.run(again.on_kill())
+    elif by in [*TriggerFailureReason]:
+        with pytest.raises((TaskDeferralError, AirflowSensorTimeout)):
+            task_of().resume_execution(TRIGGER_FAIL_REPR, {"error": by}, CONTEXT)
     else:
         run("end", ends="another")
         assert left(world)

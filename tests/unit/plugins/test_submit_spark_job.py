@@ -193,17 +193,25 @@ def test_kubernetes_gets_a_driver_of_its_own(spark: Submitter, tmp_path: Path) -
     assert "local:///opt/lagbench/spark_jobs/pipeline.py" in spark.arguments
 
 
-@pytest.mark.parametrize("is_running", [True, False])
-def test_a_retry_on_kubernetes_waits_for_the_driver_that_runs(
-    world: World, spark: Submitter, monkeypatch: pytest.MonkeyPatch, *, is_running: bool
+@pytest.mark.parametrize(
+    ("phase", "max_tries", "is_taken"),
+    [("Running", 1, True), ("Succeeded", 1, True), ("Failed", 1, False), ("Succeeded", 2, False)],
+)
+def test_a_retry_on_kubernetes_takes_the_driver_over(
+    world: World,
+    spark: Submitter,
+    monkeypatch: pytest.MonkeyPatch,
+    phase: str,
+    max_tries: int,
+    *,
+    is_taken: bool,
 ) -> None:
-    """Its pod has the name of the try; one that has failed is left, and another is submitted."""
+    """Also if it has succeeded since; not if it has failed, or a user clears what had succeeded."""
     kube, first = world.kube, f"pipeline-{RUN_ID}-1"
     monkeypatch.setattr(submit_spark_job, "open_kube", lambda: kube)
     settings = {"lagbench_image": "i:1", "lagbench_runs": "/r", "lagbench_runs_claim": "runs"}
     spark.connect("k8s://https://10.0.0.1:6443", **settings)
     spark.fence()
-    phase = "Running" if is_running else "Failed"
     kube.objects["Pod", first] = {"status": {"phase": phase}}
 
     def wait_until(condition: Any, **_: Any) -> None:
@@ -212,11 +220,13 @@ def test_a_retry_on_kubernetes_waits_for_the_driver_that_runs(
         assert condition(kube)
 
     monkeypatch.setattr(kube, "wait_until", wait_until)
-    ti = SimpleNamespace(try_number=2)
+    task = spark.task()
+    task.retries = 1
+    ti = SimpleNamespace(try_number=2, max_tries=max_tries)
 
-    assert spark.task().execute({"ti": ti})["job"] == "pipeline"
-    assert spark.notes.exists() is not is_running
-    if not is_running:
+    assert task.execute({"ti": ti})["job"] == "pipeline"
+    assert spark.notes.exists() is not is_taken
+    if not is_taken:
         assert spark.conf["spark.kubernetes.driver.pod.name"] == f"pipeline-{RUN_ID}-2"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lag_scaler.rule import LagRule
 from lagbench.core.cluster.cluster_settings import (
     IMAGE_FIELD,
     NO_STORAGE,
@@ -14,9 +15,14 @@ from lagbench.core.cluster.cluster_settings import (
     ClusterSettings,
 )
 from lagbench.core.cluster.manifests import Manifest, RunTarget, named
-from lagbench.core.keda.triggers.kafka_parameters import kafka_metadata_for_run
-from lagbench.core.keda.triggers.trigger_parameters import RunSources
-from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES
+from lagbench.core.keda.triggers.kafka_parameters import (
+    KAFKA_SCALING_KEYS,
+    KafkaSecurity,
+    kafka_metadata_for_run,
+)
+from lagbench.core.keda.triggers.trigger_parameters import RunSources, metadata_keys
+from lagbench.core.keda.triggers.trigger_types import TRIGGER_TYPES, ExternalTrigger
+from lagbench.core.policy.policy import require_one_source
 from lagbench.core.policy.policy_limits import calls_lag_scaler
 from lagbench.core.policy.stream_windows import at_stream_start
 from lagbench.core.scenario.actions import ActionKind, LagScalerDown, LastingAction
@@ -99,8 +105,11 @@ def policy_in_place_of(
 ) -> Manifest:
     """Return the policy under the name of the ``live`` object, on what that one scales and reads.
 
-    How it scales is the policy's. The target, and brokers, topic, group and authentication of each
-    trigger on Kafka's lag, are those of the live object. None: there is none, all is the policy's.
+    How it scales is the policy's. The target, and all that says how each trigger on Kafka's lag
+    gets there and what it reads, are those of the live object. None: there is none, all is the
+    policy's.
+
+    :raises WrongInput: the live object reads several sources, or the policy several topics.
     """
     manifest = copy.deepcopy(dict(policy))
     manifest["metadata"] = {**manifest["metadata"], "name": name}
@@ -112,20 +121,45 @@ def policy_in_place_of(
         both = {part: target[part] for part in ("apiVersion", "kind", "name") if part in target}
         target = {**manifest["spec"]["scaleTargetRef"], **both}
     manifest["spec"]["scaleTargetRef"] = copy.deepcopy(target)
-    reads = [one for one in live["spec"].get("triggers") or () if _reads_kafka(one)][:1]
-    for trigger in manifest["spec"].get("triggers") or ():
-        if not reads or not _reads_kafka(trigger):
-            continue
-        metadata = {k: v for k, v in trigger["metadata"].items() if k not in _OF_SOURCE}
-        sources = {k: v for k, v in reads[0]["metadata"].items() if k in _OF_SOURCE}
-        trigger["metadata"] = {**metadata, **sources}
-        if "authenticationRef" in reads[0]:
-            trigger["authenticationRef"] = dict(reads[0]["authenticationRef"])
+    triggers, sources = _on_kafka(manifest), [_source(one) for one in _on_kafka(live)]
+    if not triggers or not sources:
+        return manifest
+    require_one_source(manifest, f"policy {policy['metadata']['name']}")
+    if any(one != sources[0] for one in sources):
+        raise WrongInput(
+            where=f"{live['kind']}/{name} in the cluster",
+            field="spec.triggers",
+            value=f"{len(sources)} of different topics, groups or Kafkas",
+            allowed="triggers on one topic, group and Kafka: the policy would read the first only",
+        )
+    for trigger in triggers:
+        scales = {key: text for key, text in trigger["metadata"].items() if _is_of_scaling(key)}
+        metadata, login = copy.deepcopy(sources[0])
+        trigger["metadata"] = scales | metadata
+        trigger.pop("authenticationRef", None)
+        trigger.update({} if login is None else {"authenticationRef": login})
     return manifest
 
 
-_SOURCE_FIELDS = ("bootstrapServers", "topic", "consumerGroup")
-_OF_SOURCE = {*_SOURCE_FIELDS, *(f"{field}FromEnv" for field in _SOURCE_FIELDS)}
+_SCALER_KEYS = metadata_keys(ExternalTrigger) - metadata_keys(KafkaSecurity)
+_SCALING_KEYS = {
+    *(*KAFKA_SCALING_KEYS, *_SCALER_KEYS, "source"),
+    *(str(field.alias) for field in LagRule.model_fields.values()),
+}
+
+
+def _is_of_scaling(key: str) -> bool:
+    return key.removesuffix("FromEnv") in _SCALING_KEYS
+
+
+def _on_kafka(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [one for one in manifest["spec"].get("triggers") or () if _reads_kafka(one)]
+
+
+def _source(trigger: Mapping[str, Any]) -> tuple[dict[str, str], Mapping[str, str] | None]:
+    """Return what a trigger reads, how it gets there, and by which login."""
+    metadata = {k: text for k, text in trigger["metadata"].items() if not _is_of_scaling(k)}
+    return metadata, trigger.get("authenticationRef")
 
 
 def _reads_kafka(trigger: Mapping[str, Any]) -> bool:

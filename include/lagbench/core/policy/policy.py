@@ -185,7 +185,7 @@ def check_policy(manifest: Mapping[str, Any], *, where: str) -> Policy:
     _check_metrics(manifest, where)
     policy = Policy.load(manifest, where=where)
     _check_target(policy.spec.target, where)
-    _check_one_source(policy.manifest, where)
+    require_one_source(policy.manifest, where)
     _ = policy.windows
     return policy
 
@@ -303,8 +303,8 @@ def _check_target(target: ScaleTarget, where: str) -> None:
         )
 
 
-def _check_one_source(manifest: Mapping[str, Any], where: str) -> None:
-    """Reject triggers of several topics or groups: a run would make one of them."""
+def require_one_source(manifest: Mapping[str, Any], where: str) -> None:
+    """Reject triggers of several topics or groups: a run, or a swap, would make one of them."""
     triggers = manifest["spec"].get("triggers") or ()
     metadata = [(str(one.get("type")), one.get("metadata") or {}) for one in triggers]
     lag = [
@@ -320,8 +320,8 @@ def _check_one_source(manifest: Mapping[str, Any], where: str) -> None:
                 where=where,
                 field=f"spec.triggers[].metadata.{name}",
                 value=", ".join(named),
-                allowed=f"one of them: a run has one topic and one group, and would read the same "
-                f"lag for all these {what}. Rehearse each with the triggers that it has",
+                allowed=f"one of them: a run or a swap has one topic and one group, and would read "
+                f"the same lag for all these {what}. Take each with the triggers that it has",
             )
 
 

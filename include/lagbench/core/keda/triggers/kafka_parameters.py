@@ -306,3 +306,9 @@ KAFKA = TriggerType(
     remarks=kafka_remarks,
     for_run=kafka_metadata_for_run,
 )
+
+KAFKA_SCALING_KEYS = KAFKA.read_parameters - {
+    *metadata_keys(KafkaSecurity),
+    *("bootstrapServers", "topic", "consumerGroup", "version", "fullMetadata"),
+}
+"""Keys of the metadata that say how it scales; the others say what it reads, and by which way."""
