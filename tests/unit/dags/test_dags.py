@@ -19,7 +19,13 @@ from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 from tests.unit.plugins.conftest import RUN_ID, SCALED_OBJECT, SCENARIO
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.catalog.catalog_files import list_experiments
+from lagbench.catalog.catalog import checked_cell
+from lagbench.catalog.catalog_files import (
+    catalog_folder,
+    find_file,
+    list_experiments,
+    policies_folder,
+)
 from lagbench.catalog.experiments import load_experiment
 from lagbench.core.cluster.lease import AROUND_THE_LOAD_SECONDS, TRIES
 from lagbench.core.compare.experiment import draw_schedule
@@ -27,6 +33,7 @@ from lagbench.core.scenario.actions import LONGEST_SESSION_SECONDS
 from lagbench.orchestrator.sealed_conf import read_sealed
 from lagbench.project import PROJECT_ROOT
 from lagbench.results import executions
+from lagbench.results.planned_run import cell_digests
 from lagbench_airflow import bench_life
 from lagbench_airflow.abandoned_runs import own_dags
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
@@ -352,22 +359,65 @@ def test_the_examples_wait_for_an_event() -> None:
     assert (spikes, verdicts) == ("spikes", "lagbench/verdicts")
 
 
-@pytest.mark.parametrize(
-    ("statuses", "goes_on"), [(["fail", "pass"], True), (["pass", "fail"], False), ([], False)]
-)
-def test_only_a_pass_is_deployed(
-    monkeypatch: pytest.MonkeyPatch, statuses: list[str], goes_on: bool
-) -> None:
-    """The newest verdict counts; a run that was triggered by hand has none."""
-    examples = DagBag(str(PROJECT_ROOT / "docs" / "examples"))
-    gate: Any = examples.dags["deploy_after_pass"].get_task("has_passed")
-    module = gate.python_callable.__globals__
-    cell = {"scenario": module["SCENARIO"], "policy": module["POLICY"]}
-    events = [SimpleNamespace(extra=cell | {"status": status}) for status in statuses]
-    context = {"triggering_asset_events": {module["VERDICTS"]: events}}
-    monkeypatch.setitem(module, "get_current_context", lambda: context)
+WEAKER = [{"rate_scale": "0.05"}, {"slos.time_lag_p99_seconds": "3600"}, {"seed": "9"}]
 
-    assert gate.python_callable() is goes_on
+
+@pytest.mark.parametrize(
+    ("verdicts", "goes_on"),
+    [
+        ([("fail", {}), ("pass", {})], True),
+        ([("pass", {}), ("fail", {})], False),
+        ([("pass", {}), *(("fail", one) for one in WEAKER)], True),
+        *(([("pass", one)], False) for one in WEAKER),
+        ([], False),
+    ],
+)
+def test_only_the_newest_pass_of_what_is_deployed_counts(
+    verdicts: list[tuple[str, dict[str, str]]], *, goes_on: bool
+) -> None:
+    """Of the rehearsal of the file as it is, without another setting; in any order of events."""
+    require_pass, module = gate_of_deployment()
+
+    def digests(overrides: dict[str, str]) -> dict[str, str]:
+        return cell_digests(
+            checked_cell(module["SCENARIO"], policy=module["POLICY"], overrides=overrides)
+        )
+
+    events = [event(at, status, digests(over)) for at, (status, over) in enumerate(verdicts)]
+    for given in (events, events[::-1]):
+        with contextlib.nullcontext() if goes_on else pytest.raises(AirflowSkipException):
+            require_pass({"triggering_asset_events": {module["VERDICTS"]: given}})
+
+
+@pytest.mark.parametrize("changed", ["scenario", "policy"])
+def test_a_pass_of_another_file_of_the_name_deploys_nothing(tmp_path: Path, changed: str) -> None:
+    """A file of an allowed folder, with the catalog's name and another content."""
+    require_pass, module = gate_of_deployment()
+    scenario = find_file(module["SCENARIO"], catalog_folder() / "scenarios", "scenario")
+    files = {"scenario": scenario, "policy": find_file(module["POLICY"], policies_folder(), "")}
+    before = {"scenario": "reaction_seconds: ", "policy": 'lagThreshold: "'}[changed]
+    other = tmp_path / files[changed].name
+    other.write_text(files[changed].read_text().replace(before, f"{before}9"))
+    files[changed] = other
+
+    cell = checked_cell(files["scenario"], policy=str(files["policy"]))
+
+    assert (cell.scenario.name, cell.policy_name) == (module["SCENARIO"], module["POLICY"])
+    passed = event(0, "pass", cell_digests(cell))
+    with pytest.raises(AirflowSkipException):
+        require_pass({"triggering_asset_events": {module["VERDICTS"]: [passed]}})
+
+
+def gate_of_deployment() -> Any:
+    """Return the gate of the example that deploys, and the names of its file."""
+    deploy: Any = DagBag(str(PROJECT_ROOT / "docs" / "examples")).dags["deploy_after_pass"].tasks[0]
+    assert deploy.policy == deploy._pre_execute_hook.__globals__["POLICY"]
+    return deploy._pre_execute_hook, deploy._pre_execute_hook.__globals__
+
+
+def event(at: int, status: str, cell: dict[str, str]) -> Any:
+    """Return an event of a verdict."""
+    return SimpleNamespace(timestamp=at, extra={"status": status, "cell": {**cell, "target": "t"}})
 
 
 @pytest.mark.parametrize("public", PUBLIC)
