@@ -20,13 +20,14 @@ from lagbench.results.phases import PhaseState, record_phase
 from lagbench_airflow.hooks import kafka
 from lagbench_airflow.sensors.condition_sensor import ConditionSensor
 from lagbench_airflow.task_life import wrong_input_is_final
-from lagbench_airflow.triggers.condition import Condition, Reason
+from lagbench_airflow.triggers.condition import Condition, Reason, written
 from lagbench_airflow.triggers.conditions import (
     ActionsPlayed,
     Lag,
     ReplicasSettled,
     RunGroupStable,
     TrafficFinished,
+    UnlessAborted,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ class Wait:
 
     It is one of the run (``is_of_run``), or of each of its consumer groups. A state that is not
     reached in time is a result, which the verdict judges, unless ``fails_on_timeout``. Where
-    nothing is waited for (``is_phase``), no phase is recorded: the state before it continues.
+    nothing is waited for (``is_phase``), no phase is recorded: the state before it continues. After
+    an abort nothing is gained by a wait that ``ends_on_abort``.
     """
 
     doc: str
@@ -57,6 +59,15 @@ class Wait:
     is_of_run: bool = False
     fails_on_timeout: bool = False
     is_phase: Callable[[CellRun], bool] = lambda _: True
+    ends_on_abort: bool = False
+
+    def condition_of(self, cell: CellRun) -> Condition:
+        """Return what is waited for, as long as it is worth it."""
+        awaited, names = self.condition(cell), cell.names
+        if cell.scenario.abort is None or not self.ends_on_abort:
+            return awaited
+        telemetry = names.telemetry_topic
+        return UnlessAborted(awaited=written(awaited), job=names.producer_job, telemetry=telemetry)
 
 
 class RunSensor(ConditionSensor):
@@ -86,13 +97,13 @@ class RunSensor(ConditionSensor):
     def conditions(self, cell: CellRun) -> dict[str, Condition]:
         """Return the condition of the run, or those of its two groups by their names."""
         if cell.second is None or self.until.is_of_run:
-            return {"": self.until.condition(cell)}
+            return {"": self.until.condition_of(cell)}
         groups = zip(("first_group", "second_group"), cell.groups, strict=True)
-        return {name: self.until.condition(group) for name, group in groups}
+        return {name: self.until.condition_of(group) for name, group in groups}
 
     def condition(self) -> Condition:
         """Return the condition of the run's first group."""
-        return self.until.condition(CellRun.open(self.run_folder))
+        return self.until.condition_of(CellRun.open(self.run_folder))
 
     def most_seconds(self, cell: CellRun) -> float:
         """Return how long the wait may last."""
@@ -224,6 +235,7 @@ LAG_AT_REST = Wait(
     "The lag of the spike has drained to what the base load keeps in flight: under it never 0.",
     lambda cell: _lag(cell, resting_lag_records(cell.tail, lag_threshold=_lag_threshold(cell))),
     most_seconds=_drain_seconds,
+    ends_on_abort=True,
 )
 
 ACTIONS_PLAYED = Wait(
@@ -243,6 +255,7 @@ REPLICAS_SETTLED = Wait(
     # Under load for a sync of the HPA: the cost of the last step and a reversal by the policy are
     # visible before the load ends.
     hold_seconds=lambda cell: 1.0 if cell.tail is None else _ONE_HPA_SYNC_SECONDS,
+    ends_on_abort=True,
 )
 
 LAG_DRAINED = Wait(
@@ -251,6 +264,7 @@ LAG_DRAINED = Wait(
     lambda cell: _lag(cell, 0),
     most_seconds=_drain_seconds,
     hold_seconds=lambda _: 2.0,
+    ends_on_abort=True,
 )
 
 GROUP_SETTLED = Wait(
@@ -260,4 +274,5 @@ GROUP_SETTLED = Wait(
     lambda cell: _group(cell, refuses_strangers=False),
     most_seconds=lambda cell: cell.scenario.longest_session_seconds + REPLACEMENT_SECONDS,
     hold_seconds=lambda _: 1.0,
+    ends_on_abort=True,
 )
