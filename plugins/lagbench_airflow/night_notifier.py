@@ -41,7 +41,9 @@ class NightNotifier(SmtpNotifier):
             super().notify(context)
 
     async def async_notify(self, context: Any) -> None:
-        """Send, in the triggerer."""
+        """Send, in the triggerer; one that has failed was mailed, but its deadline comes, too."""
+        if context["dag_run"].get("state") in ("success", "failed"):
+            return
         self.write(context)
         if self.to:
             await super().async_notify(context)

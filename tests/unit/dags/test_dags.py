@@ -38,6 +38,7 @@ from lagbench_airflow import bench_life
 from lagbench_airflow.abandoned_runs import own_dags
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
 from lagbench_airflow.operators.rebalance_count_check import RebalanceCountCheckOperator
+from lagbench_airflow.params import MORE_CELLS
 from lagbench_airflow.run_lookup import CELL_MARK, NIGHTLY_DAG, REHEARSAL_PREFIX, RETRY_MARK
 from lagbench_airflow.sensors import run_sensor
 from lagbench_airflow.sensors.condition_sensor import ConditionSensor
@@ -418,6 +419,18 @@ def gate_of_deployment() -> Any:
 def event(at: int, status: str, cell: dict[str, str]) -> Any:
     """Return an event of a verdict."""
     return SimpleNamespace(timestamp=at, extra={"status": status, "cell": {**cell, "target": "t"}})
+
+
+@pytest.mark.parametrize(("more", "hours"), [("", 1.5), ("hello\n\nbursty lag-quick\n", 4.5)])
+def test_a_night_of_more_cells_is_due_later(
+    monkeypatch: pytest.MonkeyPatch, more: str, hours: float
+) -> None:
+    """Those of a schedule, which come from the defaults of the form."""
+    monkeypatch.setenv("LAGBENCH_NIGHTLY", json.dumps({MORE_CELLS: more}))
+    dags = DagBag(str(PROJECT_ROOT / "dags" / "daily_spike_rehearsal.py")).dags
+    (deadline,) = dags[NIGHTLY_DAG].deadline
+
+    assert deadline.interval == timedelta(hours=hours)
 
 
 @pytest.mark.parametrize("public", PUBLIC)
