@@ -7,6 +7,7 @@ import copy
 import inspect
 import itertools
 import json
+import shlex
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
+import typer
 import yaml
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 from tests.unit.plugins.conftest import RUN_ID, SCALED_OBJECT, SCENARIO
@@ -27,6 +29,7 @@ from lagbench.catalog.catalog_files import (
     policies_folder,
 )
 from lagbench.catalog.experiments import load_experiment
+from lagbench.cli.app import app
 from lagbench.core.cluster.lease import AROUND_THE_LOAD_SECONDS, TRIES
 from lagbench.core.compare.experiment import draw_schedule
 from lagbench.core.scenario.actions import LONGEST_SESSION_SECONDS
@@ -358,6 +361,27 @@ def test_the_examples_wait_for_an_event() -> None:
         for name in ("observe_spikes", "deploy_after_pass")
     )
     assert (spikes, verdicts) == ("spikes", "lagbench/verdicts")
+
+
+def test_the_observation_of_a_spike_is_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that the example's task writes, of the group that its watcher reads."""
+    dag = DagBag(str(PROJECT_ROOT / "docs" / "examples")).dags["observe_spikes"]
+    (task,), (spikes,) = dag.tasks, dag.timetable.asset_condition.objects
+    (watched,) = spikes.watchers
+    settings = {"bootstrap.servers": "kafka:9092"}
+    conn = SimpleNamespace(kafka_default=SimpleNamespace(extra_dejson=settings))
+    written: Any = task
+    words = shlex.split(
+        dag.get_template_env().from_string(written.python_callable()).render(conn=conn)
+    )
+
+    command = typer.main.get_command(app).commands["observe"]  # type: ignore[attr-defined]
+    given = command.make_context("observe", words[2:]).params
+
+    assert words[:2] == ["lagbench", "observe"]
+    condition = watched.trigger.condition
+    assert (given["topic"], given["group"]) == (condition.topic, condition.group)
+    assert given["bootstrap_servers"] == "kafka:9092"
 
 
 WEAKER = [{"rate_scale": "0.05"}, {"slos.time_lag_p99_seconds": "3600"}, {"seed": "9"}]
