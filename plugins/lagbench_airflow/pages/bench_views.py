@@ -254,10 +254,9 @@ def _planned(asked: Mapping[str, str], fields: plan_page.Fields, *, prefix: str)
         overrides=settings_of(given),
         limits=conf_limits({}),
     )
-    is_embedded = False  # without a connection, nothing is known of the machine that runs it
-    with suppress(NotReady):
-        is_embedded = target.is_embedded()
-    place = {"prefix": prefix, "is_embedded": is_embedded}
+    place: dict[str, Any] = {"prefix": prefix, "is_embedded": False}
+    with suppress(NotReady):  # without a connection nothing is known of the machine that runs it
+        place["is_embedded"] = target.is_embedded()
     return plan_page.render_plan(asked, fields, cell, **place, conf=given)
 
 

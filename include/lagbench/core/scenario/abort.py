@@ -1,6 +1,6 @@
 """Define when a run is given up in mid-stream, before it fills a disk or measures nothing.
 
-The producer then ends the stream, no wait for drain and settling goes on, and the run accounts for
+The producer then ends the stream, the waits for drain and settling end, and the run accounts for
 what was sent. It has taken another load than planned, so it never passes. Only the producer looks
 at the limits, through stream and tail: before and after them the run offers no load.
 """
