@@ -69,10 +69,8 @@ class ReconcileCheckOperator(_CheckOperator):
 
 EVENT_FIELDS = ("scenario", "policy", "seed", "fidelity", "cell")
 VERDICTS = Asset(name="lagbench/verdicts", uri="lagbench://verdicts")
-"""An event of it is a verdict: run, scenario, policy, status, measures and link in its extra.
-
-``cell`` has the digests of what was rehearsed (``cell_digests``), and of the target's name.
-"""
+"""An event of it is a verdict. Its extra has run, status, measures, link and these fields of the
+manifest; ``cell`` has the digests of what was rehearsed (``cell_digests``) and of the target."""
 
 
 class VerdictOperator(CellOperator):

@@ -75,10 +75,7 @@ def rehearsals(night: str) -> list[NightCell]:
 
 
 def started_by(dag_runs: Sequence[str]) -> dict[str, str]:
-    """Return who or what started each run of ``scenario_run``, as the one Dag that makes folders.
-
-    That is a user, or the kind of start; {}: no answer.
-    """
+    """Return who or what started each run of ``scenario_run``: a user, or a kind; {}: no answer."""
     columns = (DagRun.run_id, DagRun.triggering_user_name, DagRun.run_type)
     named = (DagRun.dag_id == SCENARIO_DAG, DagRun.run_id.in_(dag_runs))
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -20,7 +19,8 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from lagbench.adapters.runs.experiment_folder import executions
 from lagbench.adapters.runs.run_folder import RunFolder, runs_root
 from lagbench.catalog.catalog import checked_cell
-from lagbench.catalog.conf import conf_limits, refuse, refuse_unknown, settings_of
+from lagbench.catalog.conf import conf_limits, refuse_unknown, settings_of
+from lagbench.catalog.strict_yaml import parse_yaml
 from lagbench.core.compare.cell_history import HistoryRow
 from lagbench.errors import LagbenchError, NotReady, WrongInput
 from lagbench.report import compare_page, experiments_page, history_page, plan_page, runs_page
@@ -244,10 +244,7 @@ def _planned(asked: Mapping[str, str], fields: plan_page.Fields, *, prefix: str)
     given: dict[str, Any] = {name: value for name, value in asked.items() if value}
     for name, text in asked.items():
         if text and {"integer", "number"} & {*fields[name]["type"]}:  # so Trigger takes the conf
-            try:
-                given[name] = json.loads(text)
-            except (ValueError, RecursionError):
-                refuse(name, text, "a number", where="the address")
+            given[name] = parse_yaml(text, where=f"field {name}")
     cell = checked_cell(
         asked["scenario"],
         policy=asked["policy"] or None,

@@ -49,7 +49,7 @@ class Wait:
     It is one of the run (``is_of_run``), or of each of its consumer groups. A state that is not
     reached in time is a result, which the verdict judges, unless ``fails_on_timeout``. Where
     nothing is waited for (``is_phase``), no phase is recorded: the state before it continues. After
-    an abort nothing is gained by a wait that ``ends_on_abort``.
+    an abort only that is waited for which undoes itself (``ends_on_abort`` off).
     """
 
     doc: str
@@ -59,15 +59,15 @@ class Wait:
     is_of_run: bool = False
     fails_on_timeout: bool = False
     is_phase: Callable[[CellRun], bool] = lambda _: True
-    ends_on_abort: bool = False
+    ends_on_abort: bool = True
 
     def condition_of(self, cell: CellRun) -> Condition:
         """Return what is waited for, as long as it is worth it."""
-        awaited, names = self.condition(cell), cell.names
+        found, names = self.condition(cell), cell.names
         if cell.scenario.abort is None or not self.ends_on_abort:
-            return awaited
-        telemetry = names.telemetry_topic
-        return UnlessAborted(awaited=written(awaited), job=names.producer_job, telemetry=telemetry)
+            return found
+        job, telemetry = names.producer_job, names.telemetry_topic
+        return UnlessAborted(awaited=written(found), job=job, telemetry=telemetry)
 
 
 class RunSensor(ConditionSensor):
@@ -235,7 +235,6 @@ LAG_AT_REST = Wait(
     "The lag of the spike has drained to what the base load keeps in flight: under it never 0.",
     lambda cell: _lag(cell, resting_lag_records(cell.tail, lag_threshold=_lag_threshold(cell))),
     most_seconds=_drain_seconds,
-    ends_on_abort=True,
 )
 
 ACTIONS_PLAYED = Wait(
@@ -246,6 +245,7 @@ ACTIONS_PLAYED = Wait(
     most_seconds=lambda cell: actions_seconds(cell.scenario.actions, _drain_seconds(cell)),
     is_of_run=True,
     is_phase=lambda cell: bool(cell.scenario.actions),
+    ends_on_abort=False,
 )
 
 REPLICAS_SETTLED = Wait(
@@ -255,7 +255,6 @@ REPLICAS_SETTLED = Wait(
     # Under load for a sync of the HPA: the cost of the last step and a reversal by the policy are
     # visible before the load ends.
     hold_seconds=lambda cell: 1.0 if cell.tail is None else _ONE_HPA_SYNC_SECONDS,
-    ends_on_abort=True,
 )
 
 LAG_DRAINED = Wait(
@@ -264,7 +263,6 @@ LAG_DRAINED = Wait(
     lambda cell: _lag(cell, 0),
     most_seconds=_drain_seconds,
     hold_seconds=lambda _: 2.0,
-    ends_on_abort=True,
 )
 
 GROUP_SETTLED = Wait(
@@ -274,5 +272,4 @@ GROUP_SETTLED = Wait(
     lambda cell: _group(cell, refuses_strangers=False),
     most_seconds=lambda cell: cell.scenario.longest_session_seconds + REPLACEMENT_SECONDS,
     hold_seconds=lambda _: 1.0,
-    ends_on_abort=True,
 )

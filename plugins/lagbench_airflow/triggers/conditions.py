@@ -146,8 +146,8 @@ class UnlessAborted(Condition):
 
     def __post_init__(self) -> None:
         """Begin before the first reading."""
-        self._awaited, self._aborted = made(self.awaited), ""
-        self._has_failed = False
+        self._awaited = made(self.awaited)
+        self._aborted: str | None = None
 
     def goal(self) -> str:
         """Return the state in words."""
@@ -155,10 +155,10 @@ class UnlessAborted(Condition):
 
     def read(self, clients: KeptClients) -> Reading:
         """Look at the Job, once it has failed at its record, and else at what is awaited."""
-        if not self._has_failed and clients.job_end(self.kubernetes_conn_id, self.job) == "failed":
+        if self._aborted is None and clients.job_end(self.kubernetes_conn_id, self.job) == "failed":
             servers = kafka.KafkaHook(self.kafka_conn_id).bootstrap_servers
             finished = first_record(servers, self.telemetry, StreamFinished)
-            self._aborted, self._has_failed = finished.aborted if finished else "", True
+            self._aborted = finished.aborted if finished else ""
         if self._aborted:
             return Reading(is_met=False, seen={"aborted": self._aborted}, is_moot=True)
         return self._awaited.read(clients)

@@ -193,9 +193,11 @@ def test_after_an_abort_nothing_waits(
     world.kube.objects["Deployment", "consumer"]["spec"]["replicas"] = 1
     story = (waits.LAG_AT_REST, waits.REPLICAS_SETTLED, waits.LAG_DRAINED, waits.GROUP_SETTLED)
     assert {run(until, world)["reason"] for until in story} == {"timed_out"}
+    assert run(waits.ACTIONS_PLAYED, world)["reason"] == "reached"
 
     world.kube.finish_job(world.names.producer_job, "Failed")
 
+    assert run(waits.ACTIONS_PLAYED, world)["reason"] == "reached"
     ended = [run(until, world) for until in story]
     assert {one["reason"] for one in ended} == {reason}
     assert reason != "moot" or {one["seen"]["aborted"] for one in ended} == {aborted}
