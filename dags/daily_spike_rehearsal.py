@@ -12,7 +12,8 @@ accepted: `lagbench baseline RUN`. Clearing a night measures again in a Dag run 
 first one stays. Unpause the Dag to switch it on.
 
 With `more_cells` a night has several cells, each with its own verdict and gate. A night that fails,
-regresses, or has no verdict by 05:00 UTC is mailed to the addresses of LAGBENCH_NOTIFY.
+regresses, or still runs after 90 minutes for each cell of the form's defaults is mailed to the
+addresses of LAGBENCH_NOTIFY.
 """
 
 from __future__ import annotations
@@ -36,11 +37,14 @@ from airflow.sdk import (
 from airflow.sdk.exceptions import AirflowFailException
 
 from lagbench_airflow.night_notifier import NightNotifier, addresses
-from lagbench_airflow.params import rehearsal_params
+from lagbench_airflow.params import MORE_CELLS, rehearsal_params
 from lagbench_airflow.task_life import wrong_input_is_final
 
-DUE_AFTER = timedelta(hours=1, minutes=30)
-"""A night without its verdict at 05:00 UTC is late."""
+CELL_TAKES = timedelta(hours=1, minutes=30)
+PARAMS = rehearsal_params()
+MORE = [line for line in str(PARAMS[MORE_CELLS].value or "").splitlines() if line.split()]
+DUE_AFTER = CELL_TAKES * (1 + len(MORE))
+"""Airflow needs it before a night has its conf, so it is that of a scheduled night."""
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +102,7 @@ def compare_with_last_pass(triggered_run: str) -> dict[str, Any]:
         interval=DUE_AFTER,
         callback=AsyncCallback(NightNotifier, {"to": addresses()}),
     ),
-    params=rehearsal_params(),
+    params=PARAMS,
     default_args={"owner": "lagbench"},
     tags=["lagbench", "rehearsal"],
     doc_md=__doc__,

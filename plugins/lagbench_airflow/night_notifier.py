@@ -40,7 +40,12 @@ class NightNotifier(SmtpNotifier):
             super().notify(context)
 
     async def async_notify(self, context: Any) -> None:
-        """Send, in the triggerer, whose other triggers continue while runs are read."""
+        """Send, in the triggerer, whose other triggers continue while runs are read.
+
+        A night that has failed was mailed, but its deadline comes, too.
+        """
+        if context["dag_run"].get("state") in ("success", "failed"):
+            return
         await asyncio.to_thread(self.write, context)
         if self.to:
             await super().async_notify(context)

@@ -43,4 +43,5 @@ def get_provider_info() -> dict[str, Any]:
         "hooks": listed("hooks", ("kafka",)),
         "triggers": listed("triggers", TRIGGERS),
         "connection-types": [] if has_kafka else [KAFKA],
+        "extra-links": ["lagbench_airflow.links.ReportLink"],
     }

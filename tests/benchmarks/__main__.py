@@ -15,7 +15,14 @@ from collections.abc import Callable, Iterator, Mapping
 from rich.console import Console
 
 from lagbench.errors import LagbenchError
-from tests.benchmarks import kafka_rates, kinds_of_work, lag_scaler, simulator, spark_pipeline
+from tests.benchmarks import (
+    kafka_rates,
+    kinds_of_work,
+    lag_scaler,
+    pages,
+    simulator,
+    spark_pipeline,
+)
 from tests.benchmarks.figures import Figure, print_figures, print_machine
 
 MEASUREMENTS: Mapping[str, Callable[[float], Iterator[Figure]]] = {
@@ -25,6 +32,7 @@ MEASUREMENTS: Mapping[str, Callable[[float], Iterator[Figure]]] = {
     "spark": spark_pipeline.measure,
     "scaler": lag_scaler.measure,
     "simulator": simulator.measure,
+    "pages": pages.measure,
 }
 
 

@@ -64,6 +64,8 @@ def airflow_environment(state_dir: Path, connections: Mapping[str, str]) -> dict
         "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
         "AIRFLOW__CORE__PARALLELISM": "4",
+        # The Test button of a connection: off by default, for the sake of UIs that others reach.
+        "AIRFLOW__CORE__TEST_CONNECTION": "Enabled",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{ADMIN}:admin",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords_file(state_dir)),
         "AIRFLOW__API__HOST": "127.0.0.1",

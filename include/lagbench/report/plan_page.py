@@ -10,16 +10,8 @@ import numpy as np
 
 from lagbench.adapters.process.processor_speed import this_processor
 from lagbench.catalog.catalog import Cell
-from lagbench.catalog.catalog_files import (
-    catalog_folder,
-    list_policies,
-    list_scenarios,
-    one_line,
-    policies_folder,
-)
 from lagbench.core.policy.policy import require_kubernetes
 from lagbench.core.policy.review.policy_file import review_documents
-from lagbench.core.scenario.scenario import MAX_SEED
 from lagbench.core.simulation.plan import Plan, cannot_carry, disk_bytes, plan_cell
 from lagbench.core.simulation.prediction import Prediction
 from lagbench.core.simulation.simulated_world import SimulatedEnvironment
@@ -36,15 +28,17 @@ from lagbench.report.plan_rows import (
 )
 from lagbench.report.series import Series
 
+Fields = Mapping[str, Mapping[str, Any]]
+"""The schema of each field of the Dag's form, by its name."""
+
 
 def render_plan_form(
-    asked: Mapping[str, Any], *, prefix: str, problem: str = "", **content: Any
+    asked: Mapping[str, str], fields: Fields, *, prefix: str, problem: str = "", **content: Any
 ) -> str:
     """Return the page with its form alone: nothing is asked yet, or it is refused.
 
-    :param asked: the values of the form's fields, by the names that the Dag's form has.
+    :param asked: the values of the fields.
     """
-    scenarios, policies = catalog_folder() / "scenarios", policies_folder()
     return render_bench_page(
         "plan",
         title="Plan",
@@ -52,17 +46,19 @@ def render_plan_form(
         prefix=prefix,
         asked=asked,
         problem=problem,
-        most_seed=MAX_SEED,
-        names={
-            "scenario": [(name, one_line(name, scenarios)) for name in list_scenarios()],
-            "policy": [(name, one_line(name, policies)) for name in list_policies()],
-        },
+        fields=fields,
         **{"groups": (), "review": None, "cell": None, "conf": "", "lack": "", **content},
     )
 
 
 def render_plan(
-    asked: Mapping[str, Any], cell: Cell, *, prefix: str, is_embedded: bool, conf: Mapping[str, Any]
+    asked: Mapping[str, str],
+    fields: Fields,
+    cell: Cell,
+    *,
+    prefix: str,
+    is_embedded: bool,
+    conf: Mapping[str, Any],
 ) -> str:
     """Return the page of a checked cell: prediction, needs, and the findings of its policy.
 
@@ -81,6 +77,7 @@ def render_plan(
     manifests = [policy.manifest for _, policy in cell.policies]
     return render_plan_form(
         asked,
+        fields,
         prefix=prefix,
         cell=cell,
         lack=lack,

@@ -15,7 +15,7 @@ from lagbench.adapters.runs.run_manifest import write_manifest
 from lagbench.catalog.catalog import Cell
 from lagbench.catalog.conf import refuse
 from lagbench.catalog.strict_yaml import read_bytes
-from lagbench.core.compare.cell_identity import content_digest, policies_digest
+from lagbench.core.compare.cell_identity import content_digest, files_by_content, policies_digest
 from lagbench.core.measures.model import Fidelity
 from lagbench.core.policy.policy import Policy
 from lagbench.core.scenario.payload import MOST_FILE_BYTES
@@ -54,11 +54,7 @@ def make_run_folder(
         folder.write_text(folder.payload, samples)
     if manifest:
         folder.write_text(folder.own_deployment, manifest, mode=0o600)
-    (_, policy), *others = cell.policies
-    digests = {
-        "policy": policies_digest(policy.manifest, [other.manifest for _, other in others]),
-        "target": content_digest(target),
-    }
+    digests = {**cell_digests(cell), "target": content_digest(target)}
 
     def predicted_as(policy: Policy) -> Policy:
         return Policy.read(policy.manifest, where=policy.where, kubernetes=kubernetes)
@@ -86,6 +82,20 @@ def make_run_folder(
         swaps = {number: predicted_as(one.policy) for number, one in group.swapped.items()}
         predict_run(place, group.scenario, predicted_as(group.policy), swaps)
     return folder
+
+
+def cell_digests(cell: Cell) -> dict[str, str]:
+    """Return the digests of what is rehearsed: scenario with seed and SLOs, and all policies.
+
+    A setting that was changed for a run, or another file of the same name, makes others.
+    """
+    (_, policy), *others = cell.policies
+    named = {"policy", "rate_scale"}  # the digest of the policies, and rates at this scale, count
+    scenario = files_by_content(cell.scenario.model_dump(mode="json", exclude=named))
+    return {
+        "scenario": content_digest(scenario),
+        "policy": policies_digest(policy.manifest, [other.manifest for _, other in others]),
+    }
 
 
 def _checked(file: str, sha256: str | None, field: str) -> str:

@@ -67,8 +67,10 @@ class ReconcileCheckOperator(_CheckOperator):
         return balance_of(cell.folder.read_model(cell.folder.measures, Measures))
 
 
+EVENT_FIELDS = ("scenario", "policy", "seed", "fidelity", "cell")
 VERDICTS = Asset(name="lagbench/verdicts", uri="lagbench://verdicts")
-"""An event of it is a verdict: run, scenario, policy, status, measures and link in its extra."""
+"""An event of it is a verdict. Its extra has run, status, measures, link and these fields of the
+manifest; ``cell`` has the digests of what was rehearsed (``cell_digests``) and of the target."""
 
 
 class VerdictOperator(CellOperator):
@@ -102,7 +104,7 @@ class VerdictOperator(CellOperator):
         if VERDICTS in self.outlets:
             context["outlet_events"][VERDICTS].extra = {
                 "run_id": cell.names.run_id,
-                **{name: cell.noted(name) for name in ("scenario", "policy", "fidelity")},
+                **{name: cell.noted(name) for name in EVENT_FIELDS},
                 "status": verdict.status,
                 "measures": {s.name: s.value for s in verdict.slos if s.value is not None},
                 "report": link,

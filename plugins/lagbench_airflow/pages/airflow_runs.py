@@ -75,11 +75,12 @@ def rehearsals(night: str) -> list[NightCell]:
 
 
 def started_by(dag_runs: Sequence[str]) -> dict[str, str]:
-    """Return who or what started each Dag run: a user, or the kind of start; {}: no answer."""
+    """Return who or what started each run of ``scenario_run``: a user, or a kind; {}: no answer."""
     columns = (DagRun.run_id, DagRun.triggering_user_name, DagRun.run_type)
+    named = (DagRun.dag_id == SCENARIO_DAG, DagRun.run_id.in_(dag_runs))
     try:
         with create_session() as session:
-            found = session.execute(select(*columns).where(DagRun.run_id.in_(dag_runs))).all()
+            found = session.execute(select(*columns).where(*named)).all()
     except SQLAlchemyError as error:
         log.warning("no answer from Airflow's database: %s", type(error).__name__)
         return {}

@@ -19,7 +19,8 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from lagbench.adapters.runs.experiment_folder import executions
 from lagbench.adapters.runs.run_folder import RunFolder, runs_root
 from lagbench.catalog.catalog import checked_cell
-from lagbench.catalog.conf import conf_limits, settings_of
+from lagbench.catalog.conf import conf_limits, refuse_unknown, settings_of
+from lagbench.catalog.strict_yaml import parse_yaml
 from lagbench.core.compare.cell_history import HistoryRow
 from lagbench.errors import LagbenchError, NotReady, WrongInput
 from lagbench.report import compare_page, experiments_page, history_page, plan_page, runs_page
@@ -34,6 +35,7 @@ from lagbench_airflow.hooks import target
 from lagbench_airflow.links import public_prefix
 from lagbench_airflow.pages.airflow_runs import started_by
 from lagbench_airflow.pages.report_app import OF_FILES, PAGE_HEADERS, note, report_app
+from lagbench_airflow.params import scenario_run_params
 from lagbench_airflow.run_lookup import (
     NIGHTLY_DAG,
     REHEARSAL_PREFIX,
@@ -49,7 +51,8 @@ _RIGHTS = (
     f"Your role in Airflow does not allow this. A plan needs the right to trigger {SCENARIO_DAG}, "
     f"a new baseline the right to change runs of {NIGHTLY_DAG}."
 )
-_PLAN_FIELDS = ("scenario", "policy", "seed", "overrides")
+_OF_NO_PLAN = ("keep_bench", "ask", "run_id")
+"""Fields of the Dag's form that change nothing of what a run would do."""
 MAY_TRIGGER = requires_access_dag("POST", DagAccessEntity.RUN, SCENARIO_DAG)
 MAY_ACCEPT = requires_access_dag("PUT", DagAccessEntity.RUN, NIGHTLY_DAG)
 
@@ -203,13 +206,15 @@ def advice(name: str) -> Response:
 @views.get("/plan", dependencies=[Depends(MAY_TRIGGER)])
 def plan(request: Request) -> Response:
     """Show the form, and with a scenario what a run of it would do."""
-    asked = {name: request.query_params.get(name, "").strip() for name in _PLAN_FIELDS}
-    if not asked["scenario"]:
-        return _page(plan_page.render_plan_form, asked)
+    form, query = scenario_run_params(), request.query_params
+    fields = {name: one.schema for name, one in form.items() if name not in _OF_NO_PLAN}
+    asked = {name: query.get(name, "").strip() for name in fields}
     try:
-        return _page(_planned, asked)
+        refuse_unknown(query, form)
+        shown = _planned if asked["scenario"] else plan_page.render_plan_form
+        return _page(shown, asked, fields)
     except LagbenchError as wrong:
-        return _page(plan_page.render_plan_form, asked, status=400, problem=str(wrong))
+        return _page(plan_page.render_plan_form, asked, fields, status=400, problem=str(wrong))
 
 
 @views.get("/dag/{dag_id}")
@@ -235,19 +240,21 @@ def _page(render: Callable[..., str], *read: Any, status: int = 200, **more: Any
     return HTMLResponse(html, status_code=status, headers=PAGE_HEADERS)
 
 
-def _planned(asked: Mapping[str, str], *, prefix: str) -> str:
+def _planned(asked: Mapping[str, str], fields: plan_page.Fields, *, prefix: str) -> str:
     given: dict[str, Any] = {name: value for name, value in asked.items() if value}
+    for name, text in asked.items():
+        if text and {"integer", "number"} & {*fields[name]["type"]}:  # so Trigger takes the conf
+            given[name] = parse_yaml(text, where=f"field {name}")
     cell = checked_cell(
         asked["scenario"],
         policy=asked["policy"] or None,
         overrides=settings_of(given),
         limits=conf_limits({}),
     )
-    given |= {"seed": cell.scenario.seed} if asked["seed"] else {}
-    is_embedded = False  # without a connection, nothing is known of the machine that runs it
-    with suppress(NotReady):
-        is_embedded = target.is_embedded()
-    return plan_page.render_plan(asked, cell, prefix=prefix, is_embedded=is_embedded, conf=given)
+    place: dict[str, Any] = {"prefix": prefix, "is_embedded": False}
+    with suppress(NotReady):  # without a connection nothing is known of the machine that runs it
+        place["is_embedded"] = target.is_embedded()
+    return plan_page.render_plan(asked, fields, cell, **place, conf=given)
 
 
 def _reports() -> set[str]:

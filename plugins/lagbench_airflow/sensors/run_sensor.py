@@ -20,13 +20,14 @@ from lagbench.results.phases import PhaseState, record_phase
 from lagbench_airflow.hooks import kafka
 from lagbench_airflow.sensors.condition_sensor import ConditionSensor
 from lagbench_airflow.task_life import wrong_input_is_final
-from lagbench_airflow.triggers.condition import Condition, Reason
+from lagbench_airflow.triggers.condition import Condition, Reason, written
 from lagbench_airflow.triggers.conditions import (
     ActionsPlayed,
     Lag,
     ReplicasSettled,
     RunGroupStable,
     TrafficFinished,
+    UnlessAborted,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ class Wait:
 
     It is one of the run (``is_of_run``), or of each of its consumer groups. A state that is not
     reached in time is a result, which the verdict judges, unless ``fails_on_timeout``. Where
-    nothing is waited for (``is_phase``), no phase is recorded: the state before it continues.
+    nothing is waited for (``is_phase``), no phase is recorded: the state before it continues. After
+    an abort only that is waited for which undoes itself (``ends_on_abort`` off).
     """
 
     doc: str
@@ -57,6 +59,15 @@ class Wait:
     is_of_run: bool = False
     fails_on_timeout: bool = False
     is_phase: Callable[[CellRun], bool] = lambda _: True
+    ends_on_abort: bool = True
+
+    def condition_of(self, cell: CellRun) -> Condition:
+        """Return what is waited for, as long as it is worth it."""
+        found, names = self.condition(cell), cell.names
+        if cell.scenario.abort is None or not self.ends_on_abort:
+            return found
+        job, telemetry = names.producer_job, names.telemetry_topic
+        return UnlessAborted(awaited=written(found), job=job, telemetry=telemetry)
 
 
 class RunSensor(ConditionSensor):
@@ -86,13 +97,13 @@ class RunSensor(ConditionSensor):
     def conditions(self, cell: CellRun) -> dict[str, Condition]:
         """Return the condition of the run, or those of its two groups by their names."""
         if cell.second is None or self.until.is_of_run:
-            return {"": self.until.condition(cell)}
+            return {"": self.until.condition_of(cell)}
         groups = zip(("first_group", "second_group"), cell.groups, strict=True)
-        return {name: self.until.condition(group) for name, group in groups}
+        return {name: self.until.condition_of(group) for name, group in groups}
 
     def condition(self) -> Condition:
         """Return the condition of the run's first group."""
-        return self.until.condition(CellRun.open(self.run_folder))
+        return self.until.condition_of(CellRun.open(self.run_folder))
 
     def most_seconds(self, cell: CellRun) -> float:
         """Return how long the wait may last."""
@@ -234,6 +245,7 @@ ACTIONS_PLAYED = Wait(
     most_seconds=lambda cell: actions_seconds(cell.scenario.actions, _drain_seconds(cell)),
     is_of_run=True,
     is_phase=lambda cell: bool(cell.scenario.actions),
+    ends_on_abort=False,
 )
 
 REPLICAS_SETTLED = Wait(

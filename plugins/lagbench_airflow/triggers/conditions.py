@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lagbench.adapters.kafka.telemetry_topic import first_record
 from lagbench.adapters.kube.workloads import policy_in_force, require_lasting
 from lagbench.core.cluster.policy_manifest import HPA, SCALED_OBJECT
 from lagbench.core.keda.object.scaled_object_rules import hpa_name
@@ -15,9 +16,11 @@ from lagbench.core.measures.evidence.pod_timeline import FINAL_PHASES
 from lagbench.core.measures.rebalance_episodes import GroupLook, WatchedGroup
 from lagbench.core.scenario.own_consumer import client_pattern
 from lagbench.core.scenario.run_names import RUN_ID_LABEL, RunNames
+from lagbench.core.telemetry.records_of_programs import StreamFinished
 from lagbench.core.workload_state import is_rolled_out, selector_string, wanted_replicas
 from lagbench.errors import NotReady, WrongInput
-from lagbench_airflow.triggers.condition import Condition, KeptClients, Reading
+from lagbench_airflow.hooks import kafka
+from lagbench_airflow.triggers.condition import Condition, KeptClients, Reading, made
 
 if TYPE_CHECKING:
     from lagbench.adapters.kafka.kafka_admin import GroupMember, GroupSnapshot
@@ -126,6 +129,39 @@ class ActionsPlayed(Condition):
         end = clients.job_end(self.kubernetes_conn_id, self.job)
         is_moot = end in ("failed", "gone")
         return Reading(end == "complete", {"actions": end or "running"}, is_moot)
+
+
+@dataclass(kw_only=True)
+class UnlessAborted(Condition):
+    """A condition (``written``) that is moot once a limit of the scenario's ``abort`` is broken.
+
+    The producer's ``job`` then fails, and its last record in the ``telemetry`` topic has the limit.
+    """
+
+    awaited: list[Any]
+    job: str
+    telemetry: str
+    kafka_conn_id: str = "kafka_default"
+    kubernetes_conn_id: str = "kubernetes_default"
+
+    def __post_init__(self) -> None:
+        """Begin before the first reading."""
+        self._awaited = made(self.awaited)
+        self._aborted: str | None = None
+
+    def goal(self) -> str:
+        """Return the state in words."""
+        return self._awaited.goal()
+
+    def read(self, clients: KeptClients) -> Reading:
+        """Look at the Job, once it has failed at its record, and else at what is awaited."""
+        if self._aborted is None and clients.job_end(self.kubernetes_conn_id, self.job) == "failed":
+            servers = kafka.KafkaHook(self.kafka_conn_id).bootstrap_servers
+            finished = first_record(servers, self.telemetry, StreamFinished)
+            self._aborted = finished.aborted if finished else ""
+        if self._aborted:
+            return Reading(is_met=False, seen={"aborted": self._aborted}, is_moot=True)
+        return self._awaited.read(clients)
 
 
 @dataclass(kw_only=True)

@@ -7,6 +7,7 @@ import copy
 import inspect
 import itertools
 import json
+import shlex
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -14,13 +15,21 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
+import typer
 import yaml
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
 from tests.unit.plugins.conftest import RUN_ID, SCALED_OBJECT, SCENARIO
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.catalog.catalog_files import list_experiments
+from lagbench.catalog.catalog import checked_cell
+from lagbench.catalog.catalog_files import (
+    catalog_folder,
+    find_file,
+    list_experiments,
+    policies_folder,
+)
 from lagbench.catalog.experiments import load_experiment
+from lagbench.cli.app import app
 from lagbench.core.cluster.lease import AROUND_THE_LOAD_SECONDS, TRIES
 from lagbench.core.compare.experiment import draw_schedule
 from lagbench.core.scenario.actions import LONGEST_SESSION_SECONDS
@@ -28,10 +37,12 @@ from lagbench.core.scenario.run_names import RUN_ID_ANNOTATION
 from lagbench.orchestrator.sealed_conf import read_sealed
 from lagbench.project import PROJECT_ROOT
 from lagbench.results import executions
+from lagbench.results.planned_run import cell_digests
 from lagbench_airflow import bench_life
 from lagbench_airflow.abandoned_runs import own_dags
 from lagbench_airflow.operators.apply_scaling_policy import ApplyScalingPolicyOperator
 from lagbench_airflow.operators.rebalance_count_check import RebalanceCountCheckOperator
+from lagbench_airflow.params import MORE_CELLS
 from lagbench_airflow.run_lookup import CELL_MARK, NIGHTLY_DAG, REHEARSAL_PREFIX, RETRY_MARK
 from lagbench_airflow.sensors import run_sensor
 from lagbench_airflow.sensors.condition_sensor import ConditionSensor
@@ -389,22 +400,98 @@ def test_the_examples_wait_for_an_event() -> None:
     assert (spikes, verdicts) == ("spikes", "lagbench/verdicts")
 
 
-@pytest.mark.parametrize(
-    ("statuses", "goes_on"), [(["fail", "pass"], True), (["pass", "fail"], False), ([], False)]
-)
-def test_only_a_pass_is_deployed(
-    monkeypatch: pytest.MonkeyPatch, statuses: list[str], goes_on: bool
-) -> None:
-    """The newest verdict counts; a run that was triggered by hand has none."""
-    examples = DagBag(str(PROJECT_ROOT / "docs" / "examples"))
-    gate: Any = examples.dags["deploy_after_pass"].get_task("has_passed")
-    module = gate.python_callable.__globals__
-    cell = {"scenario": module["SCENARIO"], "policy": module["POLICY"]}
-    events = [SimpleNamespace(extra=cell | {"status": status}) for status in statuses]
-    context = {"triggering_asset_events": {module["VERDICTS"]: events}}
-    monkeypatch.setitem(module, "get_current_context", lambda: context)
+def test_the_observation_of_a_spike_is_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that the example's task writes, of the group that its watcher reads."""
+    dag = DagBag(str(PROJECT_ROOT / "docs" / "examples")).dags["observe_spikes"]
+    (task,), (spikes,) = dag.tasks, dag.timetable.asset_condition.objects
+    (watched,) = spikes.watchers
+    settings = {"bootstrap.servers": "kafka:9092"}
+    conn = SimpleNamespace(kafka_default=SimpleNamespace(extra_dejson=settings))
+    written: Any = task
+    words = shlex.split(
+        dag.get_template_env().from_string(written.python_callable()).render(conn=conn)
+    )
 
-    assert gate.python_callable() is goes_on
+    command = typer.main.get_command(app).commands["observe"]  # type: ignore[attr-defined]
+    given = command.make_context("observe", words[2:]).params
+
+    assert words[:2] == ["lagbench", "observe"]
+    condition = watched.trigger.condition
+    assert (given["topic"], given["group"]) == (condition.topic, condition.group)
+    assert given["bootstrap_servers"] == "kafka:9092"
+
+
+WEAKER = [{"rate_scale": "0.05"}, {"slos.time_lag_p99_seconds": "3600"}, {"seed": "9"}]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "goes_on"),
+    [
+        ([("fail", {}), ("pass", {})], True),
+        ([("pass", {}), ("fail", {})], False),
+        ([("pass", {}), *(("fail", one) for one in WEAKER)], True),
+        *(([("pass", one)], False) for one in WEAKER),
+        ([], False),
+    ],
+)
+def test_only_the_newest_pass_of_what_is_deployed_counts(
+    verdicts: list[tuple[str, dict[str, str]]], *, goes_on: bool
+) -> None:
+    """Of the rehearsal of the file as it is, without another setting; in any order of events."""
+    require_pass, module = gate_of_deployment()
+
+    def digests(overrides: dict[str, str]) -> dict[str, str]:
+        return cell_digests(
+            checked_cell(module["SCENARIO"], policy=module["POLICY"], overrides=overrides)
+        )
+
+    events = [event(at, status, digests(over)) for at, (status, over) in enumerate(verdicts)]
+    for given in (events, events[::-1]):
+        with contextlib.nullcontext() if goes_on else pytest.raises(AirflowSkipException):
+            require_pass({"triggering_asset_events": {module["VERDICTS"]: given}})
+
+
+@pytest.mark.parametrize("changed", ["scenario", "policy"])
+def test_a_pass_of_another_file_of_the_name_deploys_nothing(tmp_path: Path, changed: str) -> None:
+    """A file of an allowed folder, with the catalog's name and another content."""
+    require_pass, module = gate_of_deployment()
+    scenario = find_file(module["SCENARIO"], catalog_folder() / "scenarios", "scenario")
+    files = {"scenario": scenario, "policy": find_file(module["POLICY"], policies_folder(), "")}
+    before = {"scenario": "reaction_seconds: ", "policy": 'lagThreshold: "'}[changed]
+    other = tmp_path / files[changed].name
+    other.write_text(files[changed].read_text().replace(before, f"{before}9"))
+    files[changed] = other
+
+    cell = checked_cell(files["scenario"], policy=str(files["policy"]))
+
+    assert (cell.scenario.name, cell.policy_name) == (module["SCENARIO"], module["POLICY"])
+    passed = event(0, "pass", cell_digests(cell))
+    with pytest.raises(AirflowSkipException):
+        require_pass({"triggering_asset_events": {module["VERDICTS"]: [passed]}})
+
+
+def gate_of_deployment() -> Any:
+    """Return the gate of the example that deploys, and the names of its file."""
+    deploy: Any = DagBag(str(PROJECT_ROOT / "docs" / "examples")).dags["deploy_after_pass"].tasks[0]
+    assert deploy.policy == deploy._pre_execute_hook.__globals__["POLICY"]
+    return deploy._pre_execute_hook, deploy._pre_execute_hook.__globals__
+
+
+def event(at: int, status: str, cell: dict[str, str]) -> Any:
+    """Return an event of a verdict."""
+    return SimpleNamespace(timestamp=at, extra={"status": status, "cell": {**cell, "target": "t"}})
+
+
+@pytest.mark.parametrize(("more", "hours"), [("", 1.5), ("hello\n\nbursty lag-quick\n", 4.5)])
+def test_a_night_of_more_cells_is_due_later(
+    monkeypatch: pytest.MonkeyPatch, more: str, hours: float
+) -> None:
+    """Those of a schedule, which come from the defaults of the form."""
+    monkeypatch.setenv("LAGBENCH_NIGHTLY", json.dumps({MORE_CELLS: more}))
+    dags = DagBag(str(PROJECT_ROOT / "dags" / "daily_spike_rehearsal.py")).dags
+    (deadline,) = dags[NIGHTLY_DAG].deadline
+
+    assert deadline.interval == timedelta(hours=hours)
 
 
 @pytest.mark.parametrize("public", PUBLIC)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from jsonschema import validate
 from kubernetes.client import Configuration
 from kubernetes.config import incluster_config
 from tests.fakes import airflow_home  # noqa: F401 - before anything of Airflow
@@ -18,6 +21,7 @@ from lagbench.errors import NotReady, WrongInput
 from lagbench_airflow.hooks import kafka
 from lagbench_airflow.hooks.kube import open_kube
 from lagbench_airflow.hooks.target import target_name
+from lagbench_airflow.provider_info import KAFKA, get_provider_info
 
 VARIABLE = "AIRFLOW_CONN_KUBERNETES_DEFAULT"
 
@@ -60,6 +64,20 @@ def test_a_connection_that_loads_code_is_refused(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(WrongInput, match=r"plugin\.library\.paths"):
         kafka.KafkaHook().get_conn()
     assert kafka.KafkaHook().test_connection()[0] is False
+
+
+def test_the_provider_s_metadata_is_what_airflow_wants() -> None:
+    """By its schema, and all that it names is there."""
+    schema = json.loads(files("airflow").joinpath("provider_info.schema.json").read_text())
+    info = get_provider_info()
+
+    validate(info, schema)
+    for kind in ("operators", "sensors", "hooks", "triggers"):
+        for module in info[kind][0]["python-modules"]:
+            import_module(module)
+    named = [*info["extra-links"], KAFKA["hook-class-name"]]
+    for module, _, kind in (str(one).rpartition(".") for one in named):
+        assert isinstance(getattr(import_module(module), kind), type)
 
 
 @pytest.fixture(autouse=True)

@@ -36,6 +36,7 @@ from airflow.dag_processing.dagbag import DagBag  # isort: skip
 from lagbench.core.measures.checks import Check
 from lagbench.core.verdict.verdict import Verdict
 from lagbench_airflow.operators.verdict import (
+    EVENT_FIELDS,
     VERDICTS,
     ReconcileCheckOperator,
     RunRebalancesCheckOperator,
@@ -304,8 +305,8 @@ def test_a_verdict_is_an_event_of_its_asset(tmp_path: Path) -> None:
     manifest = folder.read_json(folder.manifest)
     assert event.extra["status"] == result["status"]
     assert event.extra["report"] == result["report"] == f"/bench/runs/{folder.run_id}/report.html"
-    assert {name: event.extra[name] for name in ("scenario", "policy")} == {
-        name: manifest[name] for name in ("scenario", "policy")
+    assert {name: event.extra[name] for name in EVENT_FIELDS} == {
+        name: manifest.get(name) for name in EVENT_FIELDS
     }
     assert event.extra["measures"]
 

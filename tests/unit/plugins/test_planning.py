@@ -26,6 +26,7 @@ from lagbench.orchestrator.sealed_conf import seal
 from lagbench.project import PROJECT_ROOT
 from lagbench.results.cell_run import CellRun
 from lagbench.results.compared_runs import cell_of
+from lagbench.results.planned_run import cell_digests
 from lagbench_airflow import bench_life as run_topics
 from lagbench_airflow import params as planning
 from lagbench_airflow.hooks import kafka
@@ -100,12 +101,13 @@ def plan(runs: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
 def test_a_planned_run_reports_its_cell(
     plan: Plan, monkeypatch: pytest.MonkeyPatch, extra: dict[str, Any], target: str
 ) -> None:
-    """The manifest has the digests of the policy's file and of the target's name."""
+    """The manifest has the digests of what is rehearsed, and of the target's name."""
     on_target(monkeypatch, extra)
     folder = plan({"scenario": "quick_spike"})
     manifest = folder.read_json(folder.manifest)
 
     assert manifest["cell"] == {
+        "scenario": cell_digests(checked_cell("quick_spike"))["scenario"],
         "policy": content_digest(load_policy(manifest["policy"]).manifest),
         "target": content_digest(target),
     }

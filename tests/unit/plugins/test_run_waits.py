@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,8 @@ from lagbench.programs.live.run_follower import PhaseLog
 from lagbench.results.cell_run import CellRun
 from lagbench_airflow.sensors import run_sensor as waits
 from lagbench_airflow.sensors.run_sensor import ACTIONS_PLAYED, RunSensor, Wait
-from lagbench_airflow.triggers.condition import ConditionTrigger
+from lagbench_airflow.triggers import conditions
+from lagbench_airflow.triggers.condition import ConditionTrigger, run_inline
 from lagbench_airflow.triggers.conditions import RunGroupStable
 
 
@@ -163,6 +165,48 @@ def test_drained_means_zero_and_at_rest_what_is_in_flight(
     assert run(until, world)["reason"] == "timed_out"
     world.admin.is_down = True
     assert list(run(until, world)["seen"]) == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("abort", "aborted", "reason"),
+    [
+        ({"lag_records": 9}, "total lag 10 is above abort.lag_records 9", "moot"),
+        ({"lag_records": 9}, "", "timed_out"),  # the generator has failed: the verdict says so
+        ({"lag_records": 9}, None, "timed_out"),  # its last record is not there
+        (None, "", "timed_out"),
+    ],
+)
+def test_after_an_abort_nothing_waits(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    abort: dict[str, int] | None,
+    aborted: str | None,
+    reason: str,
+) -> None:
+    """Neither for drain nor for settling, also when the triggerer makes the wait again."""
+    record = None if aborted is None else SimpleNamespace(aborted=aborted)
+    monkeypatch.setattr(conditions, "first_record", lambda *_: record)
+    change_scenario(world, **({} if abort is None else {"abort": abort}))
+    start_consumers(world, 2)
+    world.admin.groups[world.names.group] = {}
+    world.total_lag = 1_000_000
+    world.kube.objects["Deployment", "consumer"]["spec"]["replicas"] = 1
+    story = (waits.LAG_AT_REST, waits.REPLICAS_SETTLED, waits.LAG_DRAINED, waits.GROUP_SETTLED)
+    assert {run(until, world)["reason"] for until in story} == {"timed_out"}
+    assert run(waits.ACTIONS_PLAYED, world)["reason"] == "reached"
+
+    world.kube.finish_job(world.names.producer_job, "Failed")
+
+    assert run(waits.ACTIONS_PLAYED, world)["reason"] == "reached"
+    ended = [run(until, world) for until in story]
+    assert {one["reason"] for one in ended} == {reason}
+    assert reason != "moot" or {one["seen"]["aborted"] for one in ended} == {aborted}
+    for until in story:
+        awaited = sensor_of(world, until).conditions(cell_of(world))
+        arguments = {"conditions": awaited, "deadline_at": 0.0, "hold_seconds": 0}
+        trigger = ConditionTrigger(**arguments, poll_seconds=1)
+        again = ConditionTrigger(**trigger.serialize()[1])
+        assert run_inline(again)["reason"] == reason
 
 
 @pytest.mark.parametrize("end", ["Complete", "Failed"])

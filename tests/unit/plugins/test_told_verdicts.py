@@ -222,3 +222,16 @@ def test_nobody_is_mailed_without_an_address(folder: RunFolder, server: MailServ
 
     assert server.mails == []
     assert folder.verdict.is_file()
+
+
+@pytest.mark.parametrize(("state", "mails"), [("running", 1), ("failed", 0), ("success", 0)])
+def test_a_night_that_has_ended_is_not_late(
+    folder: RunFolder, server: MailServer, state: str, mails: int
+) -> None:
+    """Airflow keeps the deadline of a Dag run that has failed, which was mailed then."""
+    dag_run = {"dag_run_id": NIGHT, "state": state, "conf": {}}
+    context: Any = {"dag_run": dag_run, "deadline": {"deadline_time": "2026-11-29 05:00"}}
+
+    asyncio.run(NightNotifier(to=[TEAM]).async_notify(context))
+
+    assert (len(server.mails), folder.verdict.is_file()) == (mails, True)

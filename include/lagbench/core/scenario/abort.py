@@ -1,7 +1,8 @@
 """Define when a run is given up in mid-stream, before it fills a disk or measures nothing.
 
-The producer then ends the stream. All else is as after any stream: the lag drains, and the run
-accounts for what was sent. The run has taken another load than planned, so it never passes.
+The producer then ends the stream, the waits for drain and settling end, and the run accounts for
+what was sent. It has taken another load than planned, so it never passes. Only the producer looks
+at the limits, through stream and tail: before and after them the run offers no load.
 """
 
 from __future__ import annotations

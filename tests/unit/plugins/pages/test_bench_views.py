@@ -14,12 +14,16 @@ from tests.fakes.advices import advice
 from tests.fakes.compared_runs import write_run
 from tests.fakes.nights import rehearse, write_night
 
+from lagbench.catalog.catalog import checked_cell
+from lagbench.catalog.conf import settings_of
 from lagbench.project import PROJECT_ROOT
+from lagbench.report import plan_page
 from lagbench.results.advice_files import AdviceFolder
 from lagbench.results.compared_runs import read_baseline
 from lagbench.results.history import update_history
 from lagbench_airflow.pages import bench_views
 from lagbench_airflow.pages.bench_views import bench_app
+from lagbench_airflow.params import scenario_run_params
 
 from airflow.api_fastapi.core_api.security import get_user  # isort: skip
 from fastapi import HTTPException  # isort: skip
@@ -244,3 +248,57 @@ def test_a_plan_predicts_a_cell(nights: Path) -> None:
     assert "abort.lag_records 1:" in given_up.text
     assert reply.text.count('<svg class="lines"') == 2
     assert "{&#34;scenario&#34;: &#34;hello&#34;, &#34;seed&#34;: 3}" in reply.text
+
+
+def test_a_plan_takes_what_trigger_takes(nights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each field of the Dag's form, with its choices, files of allowed folders, and effect."""
+    own = nights.parent / "own.yaml"
+    shutil.copy(PROJECT_ROOT / "include/catalog/scenarios/quick_spike.yaml", own)
+    monkeypatch.setenv("LAGBENCH_ALLOWED_FOLDERS", str(own.parent))
+    asked = {
+        "scenario": str(own),
+        "policy": "lag-quick",
+        "seed": 3,
+        "rate": 50.5,
+        "spike_mult": 4,
+        "spike_hold_seconds": 7,
+        "balancer": "range",
+        "graceful_shutdown": "off",
+        "commit": "auto",
+        "overrides": "tail=none",
+    }
+    planned: list[Any] = []
+
+    def render(*given: Any, **_: Any) -> str:
+        planned.extend(given)
+        return ""
+
+    monkeypatch.setattr(plan_page, "render_plan", render)
+
+    client().get("/plan", params=asked | {"ask": "false"})
+
+    names = {*scenario_run_params()} - {"keep_bench", "ask", "run_id"}
+    _, fields, cell = planned
+    assert {*asked} == {*fields} == names
+    assert str(own) in fields["scenario"]["enum"]
+    assert cell == checked_cell(own, policy="lag-quick", overrides=settings_of(asked))
+    assert cell.scenario.profile.spike_hold_seconds == 7
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("scenario=hello&rates=5", "rates"),
+        ("rates=5", "rates"),
+        ("scenario=hello&rate=a", "profile.rate_per_second"),
+        ("scenario=hello&rate=[", "field rate"),
+    ],
+)
+def test_a_plan_drops_nothing_of_its_address(nights: Path, query: str, named: str) -> None:
+    """One message names the field; the form stays as it was filled in."""
+    reply = client().get(f"/plan?{query}")
+
+    assert reply.status_code == 400
+    assert named in reply.text.partition('role="alert"')[2].partition("</section>")[0]
+    assert '<select name="balancer">' in reply.text
+    assert ('value="hello" list=' in reply.text) is ("scenario=" in query)
