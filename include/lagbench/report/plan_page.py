@@ -47,6 +47,11 @@ def render_plan_form(
         asked=asked,
         problem=problem,
         fields=fields,
+        options={
+            name: [(one, one) for one in field["enum"] if one]
+            for name, field in fields.items()
+            if "enum" in field
+        },
         **{"groups": (), "review": None, "cell": None, "conf": "", "lack": "", **content},
     )
 
