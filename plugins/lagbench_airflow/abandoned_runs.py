@@ -29,15 +29,10 @@ def fail_abandoned_runs() -> list[str]:
         wanted = select(DagRun).where(DagRun.dag_id.in_(own_dags()), DagRun.state.in_(unfinished))
         runs = list(session.scalars(wanted))
         for run in runs:
-            session.execute(
-                update(TaskInstance)
-                .where(
-                    TaskInstance.dag_id == run.dag_id,
-                    TaskInstance.run_id == run.run_id,
-                    TaskInstance.state.in_([s for s in State.unfinished if s is not None]),
-                )
-                .values(state=TaskInstanceState.FAILED)
-            )
+            of_run = (TaskInstance.dag_id == run.dag_id, TaskInstance.run_id == run.run_id)
+            is_open = TaskInstance.state.in_([s for s in State.unfinished if s is not None])
+            failed = update(TaskInstance).values(state=TaskInstanceState.FAILED)
+            session.execute(failed.where(*of_run, is_open))
             run.set_state(DagRunState.FAILED)
         return [run.run_id for run in runs]
 

@@ -6,32 +6,28 @@ imported there, at the first request.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 from airflow.plugins_manager import AirflowPlugin
 
 from lagbench_airflow import dag_run_note
 from lagbench_airflow.links import URL_PREFIX, ReportLink, public_prefix
 
-Message = MutableMapping[str, Any]
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+    from starlette.types import Receive, Scope, Send
 
 
 class ReportApp:
     """An ASGI application that builds the real one at the first request."""
 
-    async def __call__(
-        self,
-        scope: Message,
-        receive: Callable[[], Awaitable[Message]],
-        send: Callable[[Message], Awaitable[None]],
-    ) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         await self._app(scope, receive, send)
 
     @cached_property
-    def _app(self) -> Any:
+    def _app(self) -> FastAPI:
         from lagbench_airflow.pages.bench_views import bench_app
 
         return bench_app()
@@ -39,13 +35,8 @@ class ReportApp:
 
 def _view(name: str, destination: str, route: str, path: str) -> dict[str, str]:
     """Return a page of the bench as a tab, or in the navigation."""
-    href = f"{public_prefix()}/{path}"
-    return {
-        "name": name,
-        "href": href,
-        "destination": destination,
-        "url_route": f"bench-{route}",
-    }
+    place = {"href": f"{public_prefix()}/{path}", "url_route": f"bench-{route}"}
+    return {"name": name, "destination": destination, **place}
 
 
 class LagbenchPlugin(AirflowPlugin):

@@ -24,6 +24,8 @@ from lagbench.core.cluster.spark_connection import SparkPlace
 from lagbench.core.policy.policy import require_kubernetes
 from lagbench.core.scenario.run_names import AUTOSCALER_DEPLOYMENT, AUTOSCALER_NAMESPACE, NAMESPACE
 from lagbench.embedded import bench
+from lagbench.embedded.jars import BROKER
+from lagbench.embedded.java import find_java
 from lagbench.errors import NotReady
 from lagbench.results.cell_run import CellRun
 from lagbench.results.stopped_run import collect_pod_logs, unless_full
@@ -31,7 +33,6 @@ from lagbench_airflow.hooks import target
 from lagbench_airflow.hooks.kafka import KafkaHook
 from lagbench_airflow.hooks.kube import PATIENCE_SECONDS, open_kube, settings_of_cluster
 from lagbench_airflow.hooks.spark import SparkTarget
-from lagbench_airflow.operators.apply_run_policy import started_versions
 
 Say = Callable[[str], None]
 
@@ -101,6 +102,21 @@ def bring_bench_up(say: Say, *, cell: CellRun | None) -> dict[str, Any]:
         "spark_jars": jars,
         "versions": versions,
     }
+
+
+def started_versions(place: SparkPlace) -> dict[str, str]:
+    """Return the versions of the broker and of the Java that Spark's driver runs in.
+
+    An unknown version is left out: a foreign Kafka reports none to clients, and a driver in a pod
+    has its image's Java.
+    """
+    versions = {}
+    state = bench.running(project.state_dir())
+    if state is not None and state.kafka == "embedded":
+        versions["kafka-broker"] = BROKER.version
+    if place is not SparkPlace.KUBERNETES:
+        versions["java"] = find_java().version
+    return versions
 
 
 @contextmanager

@@ -67,19 +67,14 @@ def _settings() -> dict[str, Param]:
     def consumers(title: str, *enum: str) -> Param:
         return _optional("Consumers", title, enum=enum)
 
-    seed = load("Seed of the event stream", "integer", minimum=0, maximum=MAX_SEED)
-    hold = load("Length of a spike in seconds", exclusiveMinimum=0)
-    commit = consumers("Commit of offsets", "manual", "transactional", "auto")
-    graceful = consumers("Graceful shutdown of pods", "on", "off")
-    rate = load("Events per second outside spikes", exclusiveMinimum=0)
     return {
-        "seed": seed,
-        "rate": rate,
+        "seed": load("Seed of the event stream", "integer", minimum=0, maximum=MAX_SEED),
+        "rate": load("Events per second outside spikes", exclusiveMinimum=0),
         "spike_mult": load("Spike as a multiple of that rate", minimum=1),
-        "spike_hold_seconds": hold,
+        "spike_hold_seconds": load("Length of a spike in seconds", exclusiveMinimum=0),
         "balancer": consumers("Balancer", *get_args(Balancer)),
-        "graceful_shutdown": graceful,
-        "commit": commit,
+        "graceful_shutdown": consumers("Graceful shutdown of pods", "on", "off"),
+        "commit": consumers("Commit of offsets", "manual", "transactional", "auto"),
     }
 
 
@@ -186,18 +181,13 @@ def advice_params() -> dict[str, Param]:
     form = scenario_run_params(NIGHTLY_SCENARIO)
     form["policy"].schema["title"] = "Present policy"
     lines = "NAME=LIMIT, one a line. All must hold; the first is the axis of the front."
-    slo: dict[str, Any] = {
-        "type": "string",
-        "format": "multiline",
-        "title": "SLOs",
-        "description": lines,
-    }
+    slo: dict[str, Any] = {"type": "string", "format": "multiline", "title": "SLOs"}
     count: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": MOST_CANDIDATES}
     below = "A new file below a folder of LAGBENCH_ALLOWED_FOLDERS; empty: beside the advice."
     yes: dict[str, Any] = {"type": "boolean"}
     return {
         "scenario": form["scenario"],
-        "slo": Param("time_lag_p99_seconds=30", **slo),
+        "slo": Param("time_lag_p99_seconds=30", description=lines, **slo),
         "policy": form["policy"],
         "candidates": Param(2000, title="Simulated policies", **count),
         "prove": Param(False, title="Rehearse what is advised, in two pairs", **yes),

@@ -5,16 +5,19 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from airflow.sdk.exceptions import AirflowFailException
 
 from lagbench.errors import PodsEnded, PodsRefused, WrongInput
 from lagbench.printed_commands import runnable
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator
 
 log = logging.getLogger(__name__)
 
@@ -42,20 +45,19 @@ def require(task_id: str, field: str, value: object, allowed: str, *, holds: boo
         raise WrongInput(where=f"task {task_id}", field=field, value=value, allowed=allowed)
 
 
-def number_of(task_id: str, field: str, value: Any, *, is_rendered: bool) -> Any:
-    """Return a number that is 0 or more, in seconds for a timedelta; None stays.
+def make_numbers(task: BaseOperator, fields: Iterable[str], *, is_rendered: bool) -> None:
+    """Make each field of a task a number that is 0 or more, in seconds for a timedelta.
 
-    Before it ``is_rendered``, a template or the result of another task stays, too.
+    None stays; before it ``is_rendered`` also a template, or the result of another task.
     """
-    if value is None:
-        return None
-    try:
-        number = value.total_seconds() if isinstance(value, timedelta) else float(value)
-    except (TypeError, ValueError):
-        require(task_id, field, value, "0 or more", holds=not is_rendered)
-        return value
-    require(task_id, field, value, "0 or more", holds=number >= 0)
-    return int(number) if number.is_integer() else number
+    for field in fields:
+        value, number = getattr(task, field), None
+        with suppress(TypeError, ValueError):
+            number = value.total_seconds() if isinstance(value, timedelta) else float(value)
+        holds = number >= 0 if number is not None else value is None or not is_rendered
+        require(task.task_id, field, value, "0 or more", holds=holds)
+        if number is not None:
+            setattr(task, field, int(number) if number.is_integer() else number)
 
 
 class TaskKilled(BaseException):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import logging
+import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kube.kube import Kube, Manifest
 from lagbench.adapters.kube.workloads import leaving_seconds, logs_of_pod
 from lagbench.adapters.runs.run_folder import RunFolder
@@ -14,9 +17,13 @@ from lagbench.core.cluster.manifests import is_foreign
 from lagbench.core.cluster.policy_manifest import POLICY_KINDS
 from lagbench.core.scenario.consumer_kinds import kind_of
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
+from lagbench.errors import NotReady
 from lagbench.results.cell_run import CellRun
 
 log = logging.getLogger(__name__)
+
+# A killed pod's transaction ends after its own 30 s; the broker checks every 10 s.
+OPEN_TRANSACTIONS_SECONDS = 90.0
 
 
 def stop_scaling(kube: Kube, cell: CellRun) -> None:
@@ -58,6 +65,22 @@ def stop_workloads(kube: Kube, cell: CellRun) -> None:
         kube.delete("Deployment", group.names.recorder)
     for group in groups:
         wait_pods_gone(kube, cell.names.run_id, group.names.recorder)
+
+
+def await_transactions_over(admin: KafkaAdmin, topic: str) -> None:
+    """Wait until no transaction is open in ``topic``."""
+    give_up_at, pause = time.monotonic() + OPEN_TRANSACTIONS_SECONDS, threading.Event()
+    while True:
+        readable, ends = admin.committed_end_offsets(topic), admin.end_offsets(topic)
+        open_in = sorted(partition for partition, end in ends.items() if readable[partition] < end)
+        if not open_in:
+            return
+        if time.monotonic() > give_up_at:
+            raise NotReady(
+                f"partitions {open_in} of {topic} have had an open transaction for more than "
+                f"{OPEN_TRANSACTIONS_SECONDS:g} s; the records after it cannot be read"
+            )
+        pause.wait(1.0)
 
 
 @contextmanager

@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from lagbench import project
 from lagbench.adapters.kube.cluster_check import base_manifest
 from lagbench.adapters.kube.workloads import policy_diff, put_policy, refuse_foreign_policy
 from lagbench.adapters.runs.run_manifest import add_versions
 from lagbench.catalog.catalog import LEFT_OUT
 from lagbench.core.cluster.manifests import lag_scaler_for_run, prometheus_for_run
 from lagbench.core.cluster.policy_manifest import (
-    SCALED_OBJECT,
     asks_lag_scaler,
     asks_prometheus,
     iggy_addresses,
     policy_for_run,
 )
-from lagbench.core.cluster.spark_connection import SparkPlace
-from lagbench.core.hpa.controller_flags import version_of
-from lagbench.core.keda.loop.keda_hpa import KEDA_VERSION, VERSION_LABEL, is_handed_over
+from lagbench.core.keda.loop.keda_hpa import autoscaler_version
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.core.policy.stream_windows import aligned_start_ns
-from lagbench.embedded import bench
-from lagbench.embedded.jars import BROKER
-from lagbench.embedded.java import find_java
 from lagbench.errors import NotReady
 from lagbench.results.cell_run import CellRun
 from lagbench.results.stopped_run import pods_of
@@ -129,41 +121,3 @@ def _start_prometheus(place: Place) -> None:
     place.apply_companions("prometheus", only_on_cluster=False)
     base = base_manifest("prometheus", "Deployment")
     place.start(prometheus_for_run(base, place.target, scraped_address=f"{address}:{port}"))
-
-
-UNKNOWN = "unknown"
-"""Another environment than each version that was read."""
-
-
-def started_versions(place: SparkPlace) -> dict[str, str]:
-    """Return the versions of the broker and of the Java that Spark's driver runs in.
-
-    An unknown version is left out: a foreign Kafka reports none to clients, and a driver in a pod
-    has its image's Java.
-    """
-    versions = {}
-    state = bench.running(project.state_dir())
-    if state is not None and state.kafka == "embedded":
-        versions["kafka-broker"] = BROKER.version
-    if place is not SparkPlace.KUBERNETES:
-        versions["java"] = find_java().version
-    return versions
-
-
-def autoscaler_version(
-    policy: Mapping[str, Any], hpa: Mapping[str, Any], *, is_embedded: bool
-) -> dict[str, str]:
-    """Return the version of the KEDA that drives ``policy``, or those of our autoscaler's rules.
-
-    ``hpa``: the live HPA, on which KEDA writes its version; ``unknown`` if it is not there. On a
-    cluster empty for a policy that is an HPA: Kubernetes alone scales then, and the manifest has
-    its version.
-    """
-    is_hpa = policy["kind"] != SCALED_OBJECT
-    if is_embedded or (not is_hpa and is_handed_over(policy)):
-        keda = {} if is_hpa else {"keda-rules": KEDA_VERSION}
-        return {**keda, "kubernetes-rules": version_of(policy)}
-    if is_hpa:
-        return {}
-    version = ((hpa.get("metadata") or {}).get("labels") or {}).get(VERSION_LABEL)
-    return {"keda": UNKNOWN if version is None else str(version)}

@@ -122,7 +122,7 @@ class ApplyScalingPolicyOperator(BaseOperator):
 
         A task of a mapped group takes back the one of its own index.
         """
-        index = {"map_indexes": ti.map_index} if _is_mapped(ti) else {}
+        index = {"map_indexes": ti.map_index} if ti.map_index >= 0 else {}
         found = ti.xcom_pull(task_ids=undo, key=BEFORE, **index)
         notes = [one for one in (found if isinstance(found, list) else [found]) if one]
         of_undone = _mark_of_task(ti, undo)
@@ -135,12 +135,8 @@ class ApplyScalingPolicyOperator(BaseOperator):
         raise AirflowSkipException(f"{undo} has changed nothing on {self.scaled_object}")
 
 
-def _is_mapped(ti: Any) -> bool:
-    return getattr(ti, "map_index", -1) >= 0
-
-
 def _mark_of_task(ti: Any, task_id: str) -> str:
-    own = f"/{ti.map_index}" if _is_mapped(ti) else ""
+    own = f"/{ti.map_index}" if ti.map_index >= 0 else ""
     return f"{ti.dag_id}/{ti.run_id}/{task_id}{own}"
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from lagbench import project
-from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.adapters.kafka.telemetry_topic import read_records
 from lagbench.core.telemetry.records_of_programs import ActionEnded
 from lagbench.embedded.kept_log import note_fence
-from lagbench.errors import NotReady
 from lagbench.results.cell_run import CellRun
-from lagbench.results.stopped_run import stop_scaling, stop_workloads
+from lagbench.results.stopped_run import await_transactions_over, stop_scaling, stop_workloads
 from lagbench_airflow.operators.start_companions import CellOperator
 
 if TYPE_CHECKING:
@@ -22,8 +19,6 @@ if TYPE_CHECKING:
 
 SWAPPED = "# swapped by actions."
 """Begins the part of a swap in ``policy.diff``; the number of the action follows."""
-# A killed pod's transaction ends after its own 30 s; the broker checks every 10 s.
-OPEN_TRANSACTIONS_SECONDS = 90.0
 TOPICS = ("events", "processed", "telemetry")
 
 
@@ -64,7 +59,7 @@ class FenceRunOperator(CellOperator):
 
         hook, names = KafkaHook(), cell.names
         with hook.get_conn() as admin:
-            _await_transactions_over(admin, names.processed_topic)
+            await_transactions_over(admin, names.processed_topic)
             ends = {
                 short: {str(p): end for p, end in sorted(admin.end_offsets(topic).items())}
                 for short, topic in zip(TOPICS, names.topics, strict=True)
@@ -81,22 +76,6 @@ class FenceRunOperator(CellOperator):
             "fenced_at": time.time_ns(),
             "stream_started_at": cell.noted("stream_started_at"),
         }
-
-
-def _await_transactions_over(admin: KafkaAdmin, topic: str) -> None:
-    """Wait until no transaction is open in ``topic``."""
-    give_up_at, pause = time.monotonic() + OPEN_TRANSACTIONS_SECONDS, threading.Event()
-    while True:
-        readable, ends = admin.committed_end_offsets(topic), admin.end_offsets(topic)
-        open_in = sorted(partition for partition, end in ends.items() if readable[partition] < end)
-        if not open_in:
-            return
-        if time.monotonic() > give_up_at:
-            raise NotReady(
-                f"partitions {open_in} of {topic} have had an open transaction for more than "
-                f"{OPEN_TRANSACTIONS_SECONDS:g} s; the records after it cannot be read"
-            )
-        pause.wait(1.0)
 
 
 def keep_differences(cell: CellRun, bootstrap_servers: str) -> None:

@@ -15,7 +15,7 @@ from lagbench.core.measures.checks import rebalances_within
 from lagbench.core.measures.rebalance_episodes import WatchedGroup
 from lagbench.errors import NotReady
 from lagbench_airflow.sensors.condition_sensor import DEFERRAL_SETTLES_SECONDS, DEFERRAL_SLACK
-from lagbench_airflow.task_life import number_of, require, wrong_input_is_final
+from lagbench_airflow.task_life import make_numbers, require, wrong_input_is_final
 from lagbench_airflow.triggers.condition import ConditionTrigger, look_once, run_inline
 from lagbench_airflow.triggers.conditions import TooManyRebalances
 
@@ -77,9 +77,7 @@ class RebalanceCountCheckOperator(BaseOperator):
         require(self.task_id, "poke_interval", poke_interval, allowed, holds=is_between)
 
     def _check_numbers(self, *, is_rendered: bool) -> None:
-        for name in ("window", "max_rebalances"):
-            given = getattr(self, name)
-            setattr(self, name, number_of(self.task_id, name, given, is_rendered=is_rendered))
+        make_numbers(self, ("window", "max_rebalances"), is_rendered=is_rendered)
         require(self.task_id, "window", self.window, "above 0", holds=self.window != 0)
 
     def pre_execute(self, context: Context) -> None:
@@ -87,11 +85,6 @@ class RebalanceCountCheckOperator(BaseOperator):
         super().pre_execute(context)
         with wrong_input_is_final():
             self._check_numbers(is_rendered=True)
-
-    @property
-    def window_seconds(self) -> float:
-        """Return ``window`` as a number."""
-        return float(self.window)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look once, then watch until the window ends, in the triggerer if it is long enough."""
@@ -104,7 +97,7 @@ class RebalanceCountCheckOperator(BaseOperator):
             raise NotReady(f"group {self.group} could not be read: {seen.get('error')}")
         first: dict[str, Any] = seen["watched"]
         begun_at = WatchedGroup.model_validate(first).last.at_seconds
-        ends_at = begun_at + self.window_seconds
+        ends_at = begun_at + self.window
         context["ti"].xcom_push(key=WATCHED_FROM, value=begun_at)
         condition = self._condition(watched=first)
         trigger = ConditionTrigger(
@@ -120,7 +113,7 @@ class RebalanceCountCheckOperator(BaseOperator):
                 trigger=trigger,
                 method_name="execute_complete",
                 kwargs={"ends_at": ends_at, "begun": first},
-                timeout=timedelta(seconds=self.window_seconds) + DEFERRAL_SLACK,
+                timeout=timedelta(seconds=self.window) + DEFERRAL_SLACK,
             )
         return self.execute_complete(context, run_inline(trigger), ends_at=ends_at, begun=first)
 

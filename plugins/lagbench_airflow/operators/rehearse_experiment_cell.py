@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 RECORD_ORDER, RECORD_PROOF = "record_order", "record_proof"
 # A repeated run is another Dag run, and the record of the first stays.
-_TRIGGERED = (
-    "experiment__{{{{ run_id }}}}__{key}"
-    "{{{{ '' if ti.try_number < 2 else '__try_' ~ ti.try_number }}}}"
-)
+_AGAIN = "{{ '' if ti.try_number < 2 else '__try_' ~ ti.try_number }}"
 _OF_PROOF = f"ti.xcom_pull(task_ids='{RECORD_PROOF}')"
 _OF_ORDER = f"ti.xcom_pull(task_ids='{RECORD_ORDER}')"
 
@@ -44,7 +41,7 @@ class RehearseExperimentCellOperator(TriggerDagRunOperator):
         given: dict[str, Any] = {
             "task_id": run_key,
             "trigger_dag_id": "scenario_run",
-            "trigger_run_id": _TRIGGERED.format(key=run_key),
+            "trigger_run_id": f"experiment__{{{{ run_id }}}}__{run_key}{_AGAIN}",
             "conf": f"{{{{ {_OF_ORDER}['confs']['{run_key}'] | tojson }}}}",
             "reset_dag_run": False,
             "wait_for_completion": True,
@@ -89,11 +86,10 @@ class RehearsePolicyOfAdviceOperator(RehearseExperimentCellOperator):
 
     def __init__(self, *, number: int, **kwargs: Any) -> None:
         """Take everything from the task that records the order."""
-        again = "{{ '' if ti.try_number < 2 else '__try_' ~ ti.try_number }}"
         given: dict[str, Any] = {
             "run_key": f"{{{{ {_OF_PROOF}['keys'][{number}] }}}}",
             "task_id": f"prove_{number + 1}",
-            "trigger_run_id": f"advice__{{{{ run_id }}}}__{number + 1}{again}",
+            "trigger_run_id": f"advice__{{{{ run_id }}}}__{number + 1}{_AGAIN}",
             "conf": f"{{{{ {_OF_PROOF}['confs'][{number}] | tojson }}}}",
         }
         super().__init__(**{**given, **kwargs})

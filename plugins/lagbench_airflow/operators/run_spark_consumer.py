@@ -255,7 +255,7 @@ class RunSparkConsumerOperator(ConditionSensor):
             require(self.task_id, "scenario", self.scenario, allowed, holds=is_spark)
             try:
                 self._start(scenario)
-                event = self.await_event({"": self.condition()}, self.timeout, self.hold_seconds)
+                event = self.await_event({"": self.condition()}, self.timeout, self.hold)
             except TaskDeferred:
                 raise
             except BaseException:  # also a killed task: nothing of it stays

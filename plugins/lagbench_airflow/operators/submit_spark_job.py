@@ -63,7 +63,6 @@ class SubmitSparkJobOperator(CellOperator):
 
     It does not inherit the provider's operator, whose import takes 3 s here (it imports both
     Kubernetes clients): every task of a Dag parses the file in its own process and would pay that.
-
     """
 
     is_measured = False

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
@@ -21,6 +21,7 @@ from lagbench_airflow.task_life import REFUSED
 
 log = logging.getLogger(__name__)
 
+Answer = TypeVar("Answer")
 PLAN_TASK = "plan_cell"
 _SAY_NOTHING_NEW = ("slo_gate", "require_verdict", "rehearse")
 """Tasks that fail because another one has."""
@@ -50,12 +51,7 @@ def airflow_run(dag_id: str, dag_run: str) -> AirflowRun | None:
 
     None: Airflow has no such run, or its database no answer; the run folder is then all there is.
     """
-    try:
-        with create_session() as session:
-            return _found(session, dag_id, dag_run)
-    except SQLAlchemyError as error:
-        log.warning("no answer from Airflow's database: %s", type(error).__name__)
-        return None
+    return _answer(lambda session: _found(session, dag_id, dag_run), None)
 
 
 def rehearsals(night: str) -> list[NightCell]:
@@ -65,12 +61,7 @@ def rehearsals(night: str) -> list[NightCell]:
     others = [DagRun.run_id.startswith(one, autoescape=True) for one in begins]
     named = (DagRun.dag_id == SCENARIO_DAG, or_(DagRun.run_id == first, *others))
     query = select(DagRun.run_id, DagRun.state, DagRun.conf).where(*named).order_by(DagRun.id)
-    try:
-        with create_session() as session:
-            found = session.execute(query).all()
-    except SQLAlchemyError as error:
-        log.warning("no answer from Airflow's database: %s", type(error).__name__)
-        return []
+    found: Sequence[Any] = _answer(lambda session: session.execute(query).all(), ())
     return [NightCell(run, str(state), conf or {}) for run, state, conf in found]
 
 
@@ -78,13 +69,20 @@ def started_by(dag_runs: Sequence[str]) -> dict[str, str]:
     """Return who or what started each run of ``scenario_run``: a user, or a kind; {}: no answer."""
     columns = (DagRun.run_id, DagRun.triggering_user_name, DagRun.run_type)
     named = (DagRun.dag_id == SCENARIO_DAG, DagRun.run_id.in_(dag_runs))
+    found: Sequence[Any] = _answer(
+        lambda session: session.execute(select(*columns).where(*named)).all(), ()
+    )
+    return {run: user or str(kind).replace("_", " ") for run, user, kind in found}
+
+
+def _answer(ask: Callable[[Session], Answer], without: Answer) -> Answer:
+    """Return what Airflow's database answers; without an answer, ``without``."""
     try:
         with create_session() as session:
-            found = session.execute(select(*columns).where(*named)).all()
+            return ask(session)
     except SQLAlchemyError as error:
         log.warning("no answer from Airflow's database: %s", type(error).__name__)
-        return {}
-    return {run: user or str(kind).replace("_", " ") for run, user, kind in found}
+        return without
 
 
 def _found(session: Session, dag_id: str, dag_run: str) -> AirflowRun | None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import hashlib
 import json
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -30,7 +28,7 @@ from jinja2 import Environment, FileSystemLoader
 from lagbench.core.live.run_state import EVENTS, state_of
 from lagbench.programs.live.run_follower import PhaseLog, failures_of
 from lagbench.report.bench_page import link, render_bench_page
-from lagbench.report.page import scripts, styles
+from lagbench.report.page import content_security_policy, scripts, styles
 from lagbench.results.gate import told_verdict
 from lagbench.results.served_files import file_of_run, read_lines
 from lagbench_airflow.links import public_prefix, report_path, tab_path
@@ -171,7 +169,9 @@ def live_page(run_id: str) -> HTMLResponse:
     templates = Environment(loader=FileSystemLoader(_ASSETS), autoescape=True)
     page = templates.get_template("live.html.j2")
     html = page.render(run_id=run_id, settings=settings, **texts, **looks)
-    return HTMLResponse(html, headers=dict(of_page(texts.values(), looks.values())))
+    policy = content_security_policy(texts.values(), looks.values(), own="'self'")
+    headers = {**OF_FILES, "Content-Security-Policy": f"{policy}; frame-ancestors 'self'"}
+    return HTMLResponse(html, headers={**headers, "Cache-Control": "no-store"})
 
 
 def night_page(night: str, cells: Sequence[NightCell], shown: str) -> HTMLResponse:
@@ -231,24 +231,6 @@ OF_FILES: Mapping[str, str] = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
-
-
-def of_page(scripts: Iterable[str], styles: Iterable[str]) -> Mapping[str, str]:
-    """Return the headers of a page that runs these inline scripts and styles and no others.
-
-    It may ask this server for data, and no other one.
-    """
-    policy = (
-        f"default-src 'none'; script-src {_digests(scripts)}; style-src {_digests(styles)}; "
-        "img-src data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'self'"
-    )
-    return {**OF_FILES, "Content-Security-Policy": policy, "Cache-Control": "no-store"}
-
-
-def _digests(texts: Iterable[str]) -> str:
-    found = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
-    return " ".join(f"'sha256-{digest}'" for digest in found) or "'none'"
 
 
 STREAM_SECONDS = 600.0

@@ -18,7 +18,7 @@ from airflow.sdk.exceptions import (
 )
 
 from lagbench_airflow.hooks import kafka, kube
-from lagbench_airflow.task_life import number_of, wrong_input_is_final
+from lagbench_airflow.task_life import make_numbers, wrong_input_is_final
 from lagbench_airflow.triggers.condition import (
     Condition,
     ConditionTrigger,
@@ -77,20 +77,13 @@ class ConditionSensor(BaseSensorOperator):
 
     def check_numbers(self, *names: str, is_rendered: bool = False) -> None:
         """Reject a negative number: when the Dag is read, or when it is rendered."""
-        for name in names:
-            given = getattr(self, name)
-            setattr(self, name, number_of(self.task_id, name, given, is_rendered=is_rendered))
+        make_numbers(self, names, is_rendered=is_rendered)
 
     def pre_execute(self, context: Context) -> None:
         """Check the numbers that were templates or results of other tasks."""
         super().pre_execute(context)
         with self._soft(), wrong_input_is_final():
             self.check_numbers(*self.number_fields, is_rendered=True)
-
-    @property
-    def hold_seconds(self) -> float:
-        """Return ``hold`` as a number."""
-        return float(self.hold)
 
     @abstractmethod
     def condition(self) -> Condition:
@@ -109,7 +102,7 @@ class ConditionSensor(BaseSensorOperator):
             self.check_connections()
         if self.deferrable:
             with self._soft():
-                event = self.await_event({"": self.condition()}, self.timeout, self.hold_seconds)
+                event = self.await_event({"": self.condition()}, self.timeout, self.hold)
                 return self.execute_complete(context, event)
         try:
             return super().execute(context)
@@ -120,9 +113,7 @@ class ConditionSensor(BaseSensorOperator):
 
     def poke(self, context: Context) -> PokeReturnValue:  # noqa: ARG002
         """Read once; if the condition holds, watch it for ``hold``."""
-        event = look_once(
-            self.condition(), hold_seconds=self.hold_seconds, poll_seconds=self.poke_interval
-        )
+        event = look_once(self.condition(), hold_seconds=self.hold, poll_seconds=self.poke_interval)
         self._last_seen = self._seen(event)
         is_reached = event["reason"] == Reason.REACHED
         return PokeReturnValue(is_reached, self._last_seen if is_reached else None)

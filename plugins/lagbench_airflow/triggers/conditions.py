@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -349,21 +348,17 @@ class RunGroupStable(GroupStable):
 
     def may_be_own(self, member: GroupMember) -> bool:
         """Return whether the member's client id can be of a pod that the workload has created."""
-        if self.client_id is None:
-            return member.client_id.startswith(f"{self.workload}-")
-        if "{pod}" not in self.client_id:
-            return True
-        name = rf"{re.escape(self.workload)}-[-a-z0-9.]*"
-        return client_pattern(self.client_id, name).fullmatch(member.client_id) is not None
+        pod = self.pod_of(member)
+        return pod is None or pod.startswith(f"{self.workload}-")
 
     def pod_of(self, member: GroupMember) -> str | None:
-        """Return the pod that the member's client id names; None: it need not name one."""
+        """Return the pod that the member's client id names, "" for none; None: it need not."""
         if self.client_id is None:
             return member.client_id
         if "{pod}" not in self.client_id:
             return None
         found = client_pattern(self.client_id, r"[-a-z0-9.]+").fullmatch(member.client_id)
-        return member.client_id if found is None else found["pod"]
+        return "" if found is None else found["pod"]
 
     def _text(self, member: GroupMember) -> str:
         owned = self._owned(member)

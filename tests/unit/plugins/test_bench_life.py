@@ -26,7 +26,12 @@ from lagbench.adapters.kube.cluster_lease import HOLDER_NAME, HOLDER_VARIABLE, C
 from lagbench.core.cluster.lease import longest_run_seconds
 from lagbench.core.cluster.spark_connection import SparkPlace
 from lagbench.core.hpa.controller_flags import DEFAULT_KUBERNETES, KUBERNETES_ANNOTATION
-from lagbench.core.keda.loop.keda_hpa import CONTROLLER, KEDA_VERSION, SCALED_BY
+from lagbench.core.keda.loop.keda_hpa import (
+    CONTROLLER,
+    KEDA_VERSION,
+    SCALED_BY,
+    autoscaler_version,
+)
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.embedded import bench
 from lagbench.embedded.bench_state import BenchState, ProcessRecord
@@ -35,13 +40,9 @@ from lagbench.embedded.java import find_java
 from lagbench.errors import NotReady
 from lagbench.results.cell_run import CellRun
 from lagbench_airflow import bench_life
-from lagbench_airflow.bench_life import is_own_bench
+from lagbench_airflow.bench_life import is_own_bench, started_versions
 from lagbench_airflow.hooks import target
-from lagbench_airflow.operators.apply_run_policy import (
-    ApplyRunPolicyOperator,
-    autoscaler_version,
-    started_versions,
-)
+from lagbench_airflow.operators.apply_run_policy import ApplyRunPolicyOperator
 
 
 def stand_in_for_bench(

@@ -20,6 +20,7 @@ from lagbench.core.keda.loop.zero_and_minimum import READY
 from lagbench.core.scenario.run_names import RUN_ID_LABEL
 from lagbench.core.telemetry.records_of_programs import ActionEnded
 from lagbench.errors import NotReady
+from lagbench.results import stopped_run
 from lagbench.results.cell_run import CellRun
 from lagbench_airflow.operators import fence_run
 from lagbench_airflow.operators.fence_run import FenceRunOperator
@@ -86,7 +87,7 @@ def test_a_transaction_that_stays_open_fails_the_fence(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It names the partitions that could not be read to their end, and writes no fence."""
-    monkeypatch.setattr(fence_run, "OPEN_TRANSACTIONS_SECONDS", -1.0)
+    monkeypatch.setattr(stopped_run, "OPEN_TRANSACTIONS_SECONDS", -1.0)
     start(world)
     world.admin.topics[world.names.processed_topic] = {0: 5, 1: 7}
     world.admin.open_transactions = [{1: 6}]

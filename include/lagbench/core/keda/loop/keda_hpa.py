@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from lagbench.core.hpa.controller_flags import version_of
 from lagbench.core.keda.loop.scalers import COMPOSITE_METRIC, MetricSpec
 from lagbench.core.keda.loop.zero_and_minimum import READY
 from lagbench.core.keda.object.scaled_object_spec import (
@@ -149,6 +150,25 @@ def is_handed_over(manifest: Mapping[str, Any]) -> bool:
     """Return whether a ScaledObject names this controller."""
     annotations = manifest["metadata"].get("annotations") or {}
     return annotations.get(SCALED_BY) == CONTROLLER
+
+
+def autoscaler_version(
+    policy: Mapping[str, Any], hpa: Mapping[str, Any], *, is_embedded: bool
+) -> dict[str, str]:
+    """Return the version of the KEDA that drives ``policy``, or those of our autoscaler's rules.
+
+    ``hpa``: the live HPA, on which KEDA writes its version; ``unknown`` if it is not there. On a
+    cluster empty for a policy that is an HPA: Kubernetes alone scales then, and the manifest has
+    its version.
+    """
+    is_hpa = policy["kind"] != KIND
+    if is_embedded or (not is_hpa and is_handed_over(policy)):
+        keda = {} if is_hpa else {"keda-rules": KEDA_VERSION}
+        return {**keda, "kubernetes-rules": version_of(policy)}
+    if is_hpa:
+        return {}
+    version = ((hpa.get("metadata") or {}).get("labels") or {}).get(VERSION_LABEL)
+    return {"keda": "unknown" if version is None else str(version)}
 
 
 def is_driven(manifest: Mapping[str, Any]) -> bool:
