@@ -169,7 +169,7 @@ format: install-dev ## Format and fix what can be fixed.
 	$(BIN)/ruff check --fix .
 
 bench: install-dev ## Measure producer, consumers, Spark, lag scaler, pages of 1,000 runs (minutes).
-	$(BIN)/python -m tests.benchmarks $(ARGS)
+	PYTHONPATH=plugins $(BIN)/python -m tests.benchmarks $(ARGS)
 
 pictures: install-dev ## Take the pictures of the pages from the kept runs, and those of a run: RUN=runs/ID (chromium).
 	PYTHONPATH=plugins $(BIN)/python -m tests.pictures $(if $(RUN),"$(RUN)")
