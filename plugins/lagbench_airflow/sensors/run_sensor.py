@@ -21,10 +21,9 @@ from lagbench_airflow.hooks import kafka
 from lagbench_airflow.sensors.condition_sensor import ConditionSensor
 from lagbench_airflow.task_life import wrong_input_is_final
 from lagbench_airflow.triggers.condition import Condition, Reason, written
-from lagbench_airflow.triggers.conditions import (
+from lagbench_airflow.triggers.conditions import Lag, ReplicasSettled
+from lagbench_airflow.triggers.run_conditions import (
     ActionsPlayed,
-    Lag,
-    ReplicasSettled,
     RunGroupStable,
     TrafficFinished,
     UnlessAborted,

@@ -30,12 +30,14 @@ from lagbench_airflow.triggers.condition import (  # isort: skip
     run_inline,
 )
 from lagbench_airflow.triggers.conditions import (  # isort: skip
-    ActionsPlayed,
     GroupStable,
     Lag,
     ReplicasSettled,
-    RunGroupStable,
     TooManyRebalances,
+)
+from lagbench_airflow.triggers.run_conditions import (
+    ActionsPlayed,
+    RunGroupStable,
     TrafficFinished,
 )
 

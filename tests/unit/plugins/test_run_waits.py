@@ -20,9 +20,9 @@ from lagbench.programs.live.run_follower import PhaseLog
 from lagbench.results.cell_run import CellRun
 from lagbench_airflow.sensors import run_sensor as waits
 from lagbench_airflow.sensors.run_sensor import ACTIONS_PLAYED, RunSensor, Wait
-from lagbench_airflow.triggers import conditions
+from lagbench_airflow.triggers import run_conditions
 from lagbench_airflow.triggers.condition import ConditionTrigger, run_inline
-from lagbench_airflow.triggers.conditions import RunGroupStable
+from lagbench_airflow.triggers.run_conditions import RunGroupStable
 
 
 @pytest.fixture(autouse=True)
@@ -185,7 +185,7 @@ def test_after_an_abort_nothing_waits(
 ) -> None:
     """Neither for drain nor for settling, also when the triggerer makes the wait again."""
     record = None if aborted is None else SimpleNamespace(aborted=aborted)
-    monkeypatch.setattr(conditions, "first_record", lambda *_: record)
+    monkeypatch.setattr(run_conditions, "first_record", lambda *_: record)
     change_scenario(world, **({} if abort is None else {"abort": abort}))
     start_consumers(world, 2)
     world.admin.groups[world.names.group] = {}

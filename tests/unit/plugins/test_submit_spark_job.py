@@ -59,7 +59,9 @@ class Submitter:
         self._program.write_text(
             f"#!{sys.executable}\n"
             "import json, os, sys\n"
-            f"json.dump([sys.argv[1:], dict(os.environ)], open({str(self.notes)!r}, 'w'))\n"
+            f"with open({str(self.notes)!r} + '.part', 'w') as part:\n"
+            "    json.dump([sys.argv[1:], dict(os.environ)], part)\n"
+            "os.replace(part.name, part.name.removesuffix('.part'))\n"
             "print('Exit code: 0')\n"  # what Spark's submission to Kubernetes prints
         )
 
@@ -282,6 +284,7 @@ def test_a_root_that_the_driver_does_not_see_is_refused(spark: Submitter) -> Non
 def earlier(world: World, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Provide the context of an earlier task, in a process that runs all tasks."""
     monkeypatch.setenv("LAGBENCH_DAG_PROCESS", str(os.getpid()))
+    monkeypatch.setattr(PipelineJob, "begun", {})
     plan = {"run_id": str(world.folder.path)}
     return {"ti": SimpleNamespace(xcom_pull=lambda **_: plan)}
 
