@@ -282,6 +282,7 @@ def run(task_id: str, written: dict[str, Any], **arguments: Any) -> None:
         dag_id="d",
         run_id="r",
         task_id=task_id,
+        map_index=-1,
         xcom_pull=lambda *, task_ids, key: written.get(f"{task_ids} {key}"),
         xcom_push=lambda *, key, value: written.update({f"{task_id} {key}": value}),
     )
