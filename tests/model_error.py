@@ -1,8 +1,8 @@
-"""``python -m tests.model_error [fitting|left_out]``: simulate kept runs beside what was measured.
+"""``python -m tests.model_error [PART]``: simulate kept runs beside what was measured.
 
-It prints the residuals of the half, and with ``--table`` the table that stands in
+It prints the residuals of that part of the split, with ``--table`` the table that stands in
 ``core/simulation/model_error.py``. tests/data/model_error_split.toml says which run is in which
-half. Simulated is each run's own scenario, policy, start and phase of the HPA's sync.
+part. Simulated is each run's own scenario, policy, start and phase of the HPA's sync.
 """
 
 from __future__ import annotations
@@ -59,9 +59,14 @@ class Played:
     started_at_seconds: int
 
 
+def split() -> dict[str, list[str]]:
+    """Return the experiments of ``fitting``, ``left_out`` and ``later``."""
+    return tomllib.loads(SPLIT.read_text(encoding="utf-8"))
+
+
 def played_runs(half: str) -> Iterator[Played]:
-    """Yield the runs of ``fitting`` or ``left_out`` that are valid and that are played."""
-    for experiment in tomllib.loads(SPLIT.read_text())[half]:
+    """Yield the runs of a part of the split that are valid and that are played."""
+    for experiment in split()[half]:
         for run in ExperimentFolder(FINDINGS / experiment).runs():
             found = _played(experiment, run)
             if found is not None:
@@ -163,9 +168,9 @@ def compared(runs: Iterable[Played], count: int) -> dict[str, list[Compared]]:
 
 
 def main() -> None:
-    """Print the residuals of a half of the kept runs, and what the 90 % range holds of them."""
+    """Print the residuals of a part of the kept runs, and what the 90 % range holds of them."""
     parser = argparse.ArgumentParser(prog="python -m tests.model_error", description=__doc__)
-    parser.add_argument("half", choices=("fitting", "left_out"), nargs="?", default="fitting")
+    parser.add_argument("half", choices=tuple(split()), nargs="?", default="fitting")
     parser.add_argument("--draws", type=int, default=PHASES, help="simulations of each run")
     parser.add_argument("--table", action="store_true", help="as the module's rows")
     asked = parser.parse_args()
