@@ -145,6 +145,16 @@ def error(rows: Sequence[Compared], *, is_relative: bool) -> ModelError:
     return ModelError(len(known), is_relative, middle, low, high, min(below, 0.0), max(above, 0.0))
 
 
+def held_by_others(rows: Sequence[Compared], *, is_relative: bool) -> str:
+    """Say how many runs of known phase the range holds that the other experiments give."""
+    known, held = [row for row in rows if row.run.phase is not None], 0
+    for row in known:
+        others = [one for one in known if one.run.experiment != row.run.experiment]
+        low, high = error(others, is_relative=is_relative).interval(*row.simulated)
+        held += low <= row.measured <= high
+    return f"that of the other experiments {held} of {len(known)}"
+
+
 def compared(runs: Iterable[Played], count: int) -> dict[str, list[Compared]]:
     """Return what can be compared of each measure of MEASURES, from ``count`` draws a run."""
     found: dict[str, list[Compared]] = {name: [] for name in MEASURES}
@@ -180,7 +190,10 @@ def main() -> None:
             numbers = ", ".join(map(str, astuple(found)))
             sys.stdout.write(f'    "{name}": ModelError({numbers}),\n')
         else:
-            sys.stdout.write(f"{name:<22}{_line(name, rows, found)}\n")
+            line = _line(name, rows, found)
+            if asked.half == "fitting":
+                line += f"; {held_by_others(rows, is_relative=MEASURES[name])}"
+            sys.stdout.write(f"{name:<22}{line}\n")
 
 
 def _line(name: str, rows: Sequence[Compared], found: ModelError) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.fakes.measured_run import quick_spike_measures
 
@@ -196,6 +197,16 @@ def test_noise_flaps_by_itself_and_a_sawtooth_by_the_load() -> None:
     assert of_noise.self_made_flips == of_noise.flips > 0
     assert of_load.flips > 0
     assert of_load.self_made_flips == 0
+
+
+def test_the_next_sync_is_due_a_period_after_the_work_of_one() -> None:
+    """Of a sync that scales, too, which takes longer."""
+    around = SimulatedEnvironment(hpa_sync_seconds=15.5, hpa_scale_seconds=0.25)
+    line = simulate(scenario(), policy(), environment=around).timeline
+    has_scaled = np.diff(line.spec_replicas)[:-1] != 0
+
+    assert has_scaled.any()
+    assert np.diff(line.second)[1:] == pytest.approx(15.5 + 0.25 * has_scaled)
 
 
 def test_pod_minutes_are_of_the_planned_window() -> None:
