@@ -1,8 +1,8 @@
-"""``python -m tests.model_error [fitting|left_out]``: simulate kept runs beside what was measured.
+"""``python -m tests.model_error [PART]``: simulate kept runs beside what was measured.
 
-It prints the residuals of the half, and with ``--table`` the table that stands in
+It prints the residuals of that part of the split, with ``--table`` the table that stands in
 ``core/simulation/model_error.py``. tests/data/model_error_split.toml says which run is in which
-half. Simulated is each run's own scenario, policy, start and phase of the HPA's sync.
+part. Simulated is each run's own scenario, policy, start and phase of the HPA's sync.
 """
 
 from __future__ import annotations
@@ -59,9 +59,14 @@ class Played:
     started_at_seconds: int
 
 
+def split() -> dict[str, list[str]]:
+    """Return the experiments of ``fitting``, ``left_out`` and ``later``."""
+    return tomllib.loads(SPLIT.read_text(encoding="utf-8"))
+
+
 def played_runs(half: str) -> Iterator[Played]:
-    """Yield the runs of ``fitting`` or ``left_out`` that are valid and that are played."""
-    for experiment in tomllib.loads(SPLIT.read_text())[half]:
+    """Yield the runs of a part of the split that are valid and that are played."""
+    for experiment in split()[half]:
         for run in ExperimentFolder(FINDINGS / experiment).runs():
             found = _played(experiment, run)
             if found is not None:
@@ -140,6 +145,16 @@ def error(rows: Sequence[Compared], *, is_relative: bool) -> ModelError:
     return ModelError(len(known), is_relative, middle, low, high, min(below, 0.0), max(above, 0.0))
 
 
+def held_by_others(rows: Sequence[Compared], *, is_relative: bool) -> str:
+    """Say how many runs of known phase the range holds that the other experiments give."""
+    known, held = [row for row in rows if row.run.phase is not None], 0
+    for row in known:
+        others = [one for one in known if one.run.experiment != row.run.experiment]
+        low, high = error(others, is_relative=is_relative).interval(*row.simulated)
+        held += low <= row.measured <= high
+    return f"that of the other experiments {held} of {len(known)}"
+
+
 def compared(runs: Iterable[Played], count: int) -> dict[str, list[Compared]]:
     """Return what can be compared of each measure of MEASURES, from ``count`` draws a run."""
     found: dict[str, list[Compared]] = {name: [] for name in MEASURES}
@@ -163,9 +178,9 @@ def compared(runs: Iterable[Played], count: int) -> dict[str, list[Compared]]:
 
 
 def main() -> None:
-    """Print the residuals of a half of the kept runs, and what the 90 % range holds of them."""
+    """Print the residuals of a part of the kept runs, and what the 90 % range holds of them."""
     parser = argparse.ArgumentParser(prog="python -m tests.model_error", description=__doc__)
-    parser.add_argument("half", choices=("fitting", "left_out"), nargs="?", default="fitting")
+    parser.add_argument("half", choices=tuple(split()), nargs="?", default="fitting")
     parser.add_argument("--draws", type=int, default=PHASES, help="simulations of each run")
     parser.add_argument("--table", action="store_true", help="as the module's rows")
     asked = parser.parse_args()
@@ -175,7 +190,10 @@ def main() -> None:
             numbers = ", ".join(map(str, astuple(found)))
             sys.stdout.write(f'    "{name}": ModelError({numbers}),\n')
         else:
-            sys.stdout.write(f"{name:<22}{_line(name, rows, found)}\n")
+            line = _line(name, rows, found)
+            if asked.half == "fitting":
+                line += f"; {held_by_others(rows, is_relative=MEASURES[name])}"
+            sys.stdout.write(f"{name:<22}{line}\n")
 
 
 def _line(name: str, rows: Sequence[Compared], found: ModelError) -> str:

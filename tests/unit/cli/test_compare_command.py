@@ -302,7 +302,7 @@ def test_json_has_each_cell_and_its_timeline(lagbench: Command) -> None:
     replicas = dict(zip(line["second"], line["spec_replicas"], strict=True))
     assert answer.code == ExitCode.PASS
     assert found["cells"][0]["fidelity"] == "simulated"
-    assert (replicas[10.085], replicas[25.1], replicas[40.115]) == (2, 6, 12)
+    assert (replicas[10.06], replicas[25.1], replicas[40.25]) == (2, 6, 12)
     assert found["summary"]["drain_seconds"]["median"] == pytest.approx(77, abs=2)
 
 

@@ -13,6 +13,7 @@ def test_the_page_has_the_tables_of_the_kept_simulations() -> None:
     of = model_biases.kept()
 
     assert model_biases.aims_table(of) in page
+    assert model_biases.later_table(of) in page
     assert model_biases.biases_table(of) in page
 
 

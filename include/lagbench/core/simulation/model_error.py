@@ -39,11 +39,11 @@ class ModelError:
 
 
 _ERRORS: Mapping[str, ModelError] = {
-    "reaction_seconds": ModelError(73, False, -0.0744, -3.75, 0.325, 0.0, 0.0),
-    "drain_seconds": ModelError(79, False, -0.0259, -3.56, 2.14, -1.1, 0.684),
-    "peak_lag_records": ModelError(79, True, 0.0113, -0.0773, 0.192, -0.00287, 0.0383),
-    "time_lag_p99_seconds": ModelError(79, False, -0.415, -2.56, 2.43, -1.4, 0.592),
-    "pod_minutes": ModelError(79, True, -0.0026, -0.00696, 0.0129, -4.02e-05, 0.0),
+    "reaction_seconds": ModelError(73, False, -0.0855, -3.89, 0.29, 0.0, 0.0),
+    "drain_seconds": ModelError(79, False, -0.135, -3.5, 1.92, -1.3, 0.661),
+    "peak_lag_records": ModelError(79, True, 0.00582, -0.076, 0.204, -0.00667, 0.029),
+    "time_lag_p99_seconds": ModelError(79, False, -0.425, -2.69, 2.24, -1.5, 0.464),
+    "pod_minutes": ModelError(79, True, -0.000229, -0.00138, 0.0162, 0.0, 0.000181),
 }
 
 

@@ -63,17 +63,17 @@ _WINDOW_NS = 15 * NS_PER_SECOND
 
 @dataclass(slots=True)
 class SimulatedClock:
-    """Runs ``act`` at ``next_at`` and every ``period_seconds`` after; ``is_shown``: as a row."""
+    """Runs ``act`` at ``next_at``, and a period after its work; ``is_shown``: as a row."""
 
     next_at: float
     period_seconds: float
-    act: Callable[[], None]
+    act: Callable[[], float | None]
+    """It returns the seconds of its work that the period does not have; None: 0."""
     is_shown: bool = False
 
     def run(self) -> None:
         """Act, then wait one period."""
-        self.act()
-        self.next_at += self.period_seconds
+        self.next_at += self.period_seconds + (self.act() or 0.0)
 
 
 class SimulatedAutoscaler:
@@ -147,7 +147,7 @@ class SimulatedAutoscaler:
         self,
         after_seconds: float,
         period: float,
-        act: Callable[[], None],
+        act: Callable[[], float | None],
         *,
         is_shown: bool = False,
     ) -> SimulatedClock:
@@ -218,11 +218,11 @@ class SimulatedAutoscaler:
         if tick.decision.replicas is not None:
             world.fleet.set_replicas(tick.decision.replicas, world.second, "keda")
 
-    def _sync(self) -> None:
-        """Read, decide and scale, as at one sync of the HPA's controller."""
+    def _sync(self) -> float:
+        """Read, decide and scale, as at one sync of the HPA; return the seconds of the scaling."""
         spec, world = self._hpa, self._world
         if spec is None or self.is_down:
-            return
+            return 0.0
         target, now_ns = world.target(), world.now_ns
         before = target.spec_replicas
         history = self._history or start_history(before, now_ns)
@@ -239,9 +239,11 @@ class SimulatedAutoscaler:
             if condition.type == "ScalingActive":
                 self._is_hpa_active = condition.status == "True"
         after = decision.replicas
-        if after != before:
-            world.fleet.set_replicas(after, world.second, "hpa")
-            self._history = record_change(spec, decision.history, before, after, now_ns)
+        if after == before:
+            return 0.0
+        world.fleet.set_replicas(after, world.second, "hpa")
+        self._history = record_change(spec, decision.history, before, after, now_ns)
+        return world.environment.hpa_scale_seconds
 
     def _propose(self, metric: Metric, target: TargetView) -> Proposal | MetricFailure:
         if isinstance(metric, ResourceMetric):
@@ -381,7 +383,7 @@ class LagSampler:
         self._steps = SyncOnStep(rule) if rule.sync_on_step else None
         self._world = world
 
-    def sample(self, on_step: Callable[[], None] = lambda: None) -> None:
+    def sample(self, on_step: Callable[[], object] = lambda: None) -> None:
         """Take in the offsets of this instant; ``on_step``: what a changed target causes."""
         end, committed = self._world.offsets()
         partitions = np.arange(end.size, dtype=np.int32)
