@@ -101,13 +101,17 @@ def write_policy(folder: str) -> str:
     render_template_as_native_obj=False,
     default_args={"owner": "lagbench", "retries": 0},
     tags=["lagbench", "advice"],
+    description=__doc__.partition("\n")[0],
     doc_md=__doc__,
 )
 def advise() -> None:
     """Wire the advice."""
     runs = [
         RehearsePolicyOfAdviceOperator(
-            number=number, execution_timeout=LONGEST_RUN, retry_delay=timedelta(seconds=10)
+            number=number,
+            execution_timeout=LONGEST_RUN,
+            retry_delay=timedelta(seconds=10),
+            doc_md="Rehearses one policy of the proof, if there is one and it is not kept yet.",
         )
         for number in range(MOST_PROOF_RUNS)
     ]
@@ -118,6 +122,7 @@ def advise() -> None:
         defaults=ApproveAdviceOperator.REJECT,
         response_timeout=ANSWER_WITHIN,
         trigger_rule="none_failed",
+        doc_md="Asks whether to write the policy.",
     )
     chain(
         check(),

@@ -64,6 +64,7 @@ def tidy_run_folders() -> list[str]:
     params=lifecycle_params(),
     default_args={"owner": "lagbench", "retries": 0},
     tags=["lagbench", "bench"],
+    description=__doc__.partition("\n")[0],
     doc_md=__doc__,
 )
 def bench_lifecycle() -> None:
@@ -81,6 +82,7 @@ def bench_lifecycle() -> None:
     params=housekeeping_params(),
     default_args={"owner": "lagbench", "retries": 0},
     tags=["lagbench", "bench"],
+    description="Deletes old run folders each night.",
     doc_md="Deletes old run folders each night, as `housekeeping` of `bench_lifecycle` does by "
     "hand: never a run that did not pass, unless `including_failed` is on, and no reference of the "
     "gate.",

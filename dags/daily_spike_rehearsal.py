@@ -105,6 +105,7 @@ def compare_with_last_pass(triggered_run: str) -> dict[str, Any]:
     params=PARAMS,
     default_args={"owner": "lagbench"},
     tags=["lagbench", "rehearsal"],
+    description=__doc__.partition("\n")[0],
     doc_md=__doc__,
 )
 def daily_spike_rehearsal() -> None:

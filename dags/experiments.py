@@ -67,6 +67,7 @@ def experiment_dag(experiment: Experiment) -> None:
         dagrun_timeout=timedelta(days=1 + DAYS_PER_EXPECTED_HOUR * hours),
         default_args={"owner": "lagbench"},
         tags=["lagbench", "experiment"],
+        description=experiment.question,
         doc_md=f"**{experiment.title}**\n\n{experiment.question}\n\n{experiment.pairs} "
         f"pair{'s' if experiment.pairs > 1 else ''}, about {hours:g} hours.\n\n{__doc__}",
     )

@@ -196,6 +196,7 @@ def require_verdict(run_folder: str) -> None:
     render_template_as_native_obj=False,
     default_args={"owner": "lagbench", "retries": 0},
     tags=["lagbench", "rehearsal"],
+    description=__doc__.partition("\n")[0],
     doc_md=__doc__,
 )
 def scenario_run() -> None:

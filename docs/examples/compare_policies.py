@@ -103,6 +103,7 @@ def compare(measured: list[dict[str, Any]]) -> list[dict[str, Any]]:
     dagrun_timeout=timedelta(hours=8),
     params=PARAMS,
     tags=["example"],
+    description=__doc__.partition("\n")[0],
     doc_md=__doc__,
 )
 def compare_policies() -> None:

@@ -42,6 +42,7 @@ def require_pass(context: Context) -> None:
     max_active_runs=1,
     dagrun_timeout=timedelta(minutes=30),
     tags=["example"],
+    description=__doc__.partition("\n")[0],
     doc_md=__doc__,
 )
 def deploy_after_pass() -> None:

@@ -65,6 +65,7 @@ def restart() -> None:
         "namespace": Param("default", type="string"),
     },
     tags=["example"],
+    description=__doc__.partition("\n")[0],
     doc_md=__doc__,
 )
 def guard_deployment() -> None:

@@ -48,6 +48,7 @@ def observe() -> str:
     max_active_runs=1,
     dagrun_timeout=timedelta(minutes=30),
     tags=["example"],
+    description=__doc__.partition("\n")[0],
     doc_md=__doc__,
 )
 def observe_spikes() -> None:

@@ -28,6 +28,7 @@ PARAMS = {
     dagrun_timeout=timedelta(hours=8),
     params=PARAMS,
     tags=["example"],
+    description=__doc__.partition("\n")[0],
     doc_md=__doc__,
 )
 def work_off_with_spark() -> None:

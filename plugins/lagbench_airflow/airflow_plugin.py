@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from airflow.plugins_manager import AirflowPlugin
 
@@ -33,10 +34,16 @@ class ReportApp:
         return bench_app()
 
 
-def _view(name: str, destination: str, route: str, path: str) -> dict[str, str]:
-    """Return a page of the bench as a tab, or in the navigation."""
+def _view(name: str, destination: str, route: str, path: str, icon: str) -> dict[str, str]:
+    """Return a page of the bench as a tab, or in the navigation.
+
+    :param icon: the lines of a picture of 16 x 16; a narrow page has tabs without names.
+    """
+    lines = f'<path d="{icon}" fill="none" stroke="slategray" stroke-width="1.6"/>'
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16">{lines}</svg>'
     place = {"href": f"{public_prefix()}/{path}", "url_route": f"bench-{route}"}
-    return {"name": name, "destination": destination, **place}
+    shown = {"name": name, "icon": f"data:image/svg+xml,{quote(svg)}"}
+    return {"destination": destination, **shown, **place}
 
 
 class LagbenchPlugin(AirflowPlugin):
@@ -44,10 +51,10 @@ class LagbenchPlugin(AirflowPlugin):
 
     name = "lagbench"
     external_views = [  # noqa: RUF012 - Airflow's base class declares it as an instance's
-        _view("Report", "dag_run", "report", "report/{DAG_ID}/{RUN_ID}"),
-        _view("Compare", "dag_run", "compare", "earlier/{DAG_ID}/{RUN_ID}"),
-        _view("History", "dag", "history", "dag/{DAG_ID}"),
-        _view("Bench", "nav", "runs", "runs") | {"category": "browse"},
+        _view("Report", "dag_run", "report", "report/{DAG_ID}/{RUN_ID}", "M3 1h7l3 3v11H3zM6 8h4"),
+        _view("Compare", "dag_run", "compare", "earlier/{DAG_ID}/{RUN_ID}", "M1 3h9M1 7h14M1 11h6"),
+        _view("History", "dag", "history", "dag/{DAG_ID}", "M1 13l4-6 4 3 6-8"),
+        _view("Bench", "nav", "runs", "runs", "M1 1v14h14M5 12V7M10 12V4") | {"category": "browse"},
     ]
     listeners = [dag_run_note]  # noqa: RUF012
     operator_extra_links = [ReportLink()]  # noqa: RUF012

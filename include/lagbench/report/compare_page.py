@@ -121,6 +121,7 @@ def render_compared(
         noise=noise,
         tested=None if tested is None else ComparisonTable.of(tested, noise),
         policies=list(_policies(runs)),
+        unkept=[run.compared.run_id for run in runs if not run.policy],
     )
 
 

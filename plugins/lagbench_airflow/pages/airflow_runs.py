@@ -31,7 +31,7 @@ _SAY_NOTHING_NEW = ("slo_gate", "require_verdict", "rehearse")
 class AirflowRun:
     """A Dag run as Airflow knows it."""
 
-    has_ended: bool
+    has_ended: bool  # or will, as its input was rejected
     is_planned: bool
     """Its task ``plan_cell`` has succeeded, since the run was last cleared."""
     problems: Mapping[str, str]
@@ -93,11 +93,11 @@ def _found(session: Session, dag_id: str, dag_run: str) -> AirflowRun | None:
     tasks = session.scalars(select(TaskInstance).where(*of_run)).all()
     refusal = (XComModel.task_id == PLAN_TASK, XComModel.key == REFUSED)
     told = select(XComModel.value).where(XComModel.dag_run_id == run.id, *refusal)
-    planned = {task.task_id for task in tasks if task.state == TaskInstanceState.SUCCESS}
+    problems = _problems(tasks, session.scalar(told))
     return AirflowRun(
-        has_ended=run.state in ("success", "failed"),
-        is_planned=PLAN_TASK in planned,
-        problems=_problems(tasks, session.scalar(told)),
+        has_ended=run.state in ("success", "failed") or PLAN_TASK in problems,
+        is_planned=PLAN_TASK in {t.task_id for t in tasks if t.state == TaskInstanceState.SUCCESS},
+        problems=problems,
     )
 
 

@@ -222,8 +222,8 @@ def of_dag(dag_id: str) -> Response:
     """Lead to the page of a Dag: runs, the newest night's cell, an experiment, or advice."""
     place, query = "runs", dict[str, str]()
     if dag_id == NIGHTLY_DAG:
-        rows, _ = whole_history(runs_root())
-        nights = [row for row in rows if _is_night(row)]
+        rows = [row for row in whole_history(runs_root())[0] if row.cell is not None]
+        nights = [row for row in rows if runs_page.dag_run_of(row).startswith(REHEARSAL_PREFIX)]
         place, query = "history", {"cell": nights[-1].cell_name if nights else ""}
     elif dag_id.startswith(_EXPERIMENT_DAG):
         name = dag_id.removeprefix(_EXPERIMENT_DAG)
@@ -275,10 +275,6 @@ def _require_run(run_id: str) -> RunFolder:
 def _is_acceptable(row: HistoryRow) -> bool:
     """Return whether the gate would take the run as a baseline."""
     return row.verdict == PASSED and file_of_run(row.run_id, COMPARISON_FILE) is not None
-
-
-def _is_night(row: HistoryRow) -> bool:
-    return row.cell is not None and runs_page.dag_run_of(row).startswith(REHEARSAL_PREFIX)
 
 
 def _require_own_page(request: Request) -> None:

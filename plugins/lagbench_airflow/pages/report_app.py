@@ -46,9 +46,7 @@ from pod_program.shown import shown
 RunId = Annotated[str, PathParameter(pattern=r"^[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?$")]
 
 MOST_OFFSET = 2**53
-
 Offset = Annotated[int, Query(alias="from", ge=0, le=MOST_OFFSET)]
-
 LastEvent = Annotated[int | None, Header(alias="Last-Event-ID", ge=0, le=MOST_OFFSET)]
 views = APIRouter()
 
@@ -67,7 +65,6 @@ def report_app(*, is_open: bool = False) -> FastAPI:
         openapi_url=None,
         dependencies=[] if is_open else [Depends(may_read)],
     )
-
     app.include_router(views)
     return app
 

@@ -54,6 +54,19 @@ def test_differences_are_to_the_first_run_and_policies_a_diff(tmp_path: Path) ->
     assert 'name="run"' not in html
 
 
+def test_a_policy_that_was_not_kept_is_not_the_same(tmp_path: Path) -> None:
+    """The page names its run."""
+    folders = [compared(tmp_path, name) for name in ("a", "b")]
+
+    same = render_compared([read_shown(one) for one in folders])
+    folders[1].policy.unlink()
+    unknown = render_compared([read_shown(one) for one in folders])
+
+    assert "files are the same" in same
+    assert "files are the same" not in unknown
+    assert re.search("Not known.*: b\\.", unknown)
+
+
 def test_pairs_are_tested_against_the_noise_floor(tmp_path: Path) -> None:
     """Two sides of two seeds each, by their policies."""
     runs = [

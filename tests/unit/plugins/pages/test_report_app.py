@@ -10,6 +10,7 @@ import re
 import runpy
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from fastapi import FastAPI
@@ -157,6 +158,17 @@ def test_tab_link_and_redirect_keep_the_path_of_base_url(
     plugin = runpy.run_path(str(module))["LagbenchPlugin"]
     assert plugin.external_views[0]["href"] == f"{path}/bench/report/{{DAG_ID}}/{{RUN_ID}}"
     assert plugin.fastapi_apps[0]["url_prefix"] == "/bench"
+
+
+def test_each_view_has_a_picture_of_its_own() -> None:
+    """On a narrow page Airflow shows the pictures of its tabs alone."""
+    module = PROJECT_ROOT / "plugins" / "lagbench_airflow" / "airflow_plugin.py"
+    views = runpy.run_path(str(module))["LagbenchPlugin"].external_views
+    kind, _, svg = views[0]["icon"].partition(",")
+
+    assert len({view["icon"] for view in views}) == len(views)
+    assert kind == "data:image/svg+xml"
+    assert unquote(svg).startswith("<svg ")
 
 
 def test_a_night_leads_to_the_report_of_its_last_rehearsal(runs: Path) -> None:
