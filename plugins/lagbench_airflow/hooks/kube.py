@@ -65,7 +65,7 @@ def _log_in(conn_id: str, extra: Mapping[str, object], patience_seconds: float) 
             configuration = logged_in.configuration
     except (config.ConfigException, AirflowException, OSError) as error:
         raise NotReady(
-            f"the connection {conn_id} cannot be used: {error}. "
+            f"the connection {conn_id} cannot be used: {str(error).rstrip('.')}. "
             "Bring the bench up (lagbench up) or correct the connection"
         ) from error
     configuration.retries = patient_retries(patience_seconds)

@@ -213,7 +213,9 @@ def log_in(
             )
     except (config.ConfigException, OSError) as error:
         place = kubeconfig or ("(in-cluster)" if is_in_cluster else "(default)")
-        raise NotReady(f"the kubeconfig {place} cannot be used: {error}. {advice}") from error
+        raise NotReady(
+            f"the kubeconfig {place} cannot be used: {str(error).rstrip('.')}. {advice}"
+        ) from error
     configuration.retries = retries
     if pool_size is not None:
         configuration.connection_pool_maxsize = pool_size
@@ -265,7 +267,9 @@ def _merged(kubeconfig: Path | str | None, advice: str) -> Any:
         # list_kube_config_contexts rejects a kubeconfig without a current context
         merged = kube_config.KubeConfigMerger(place).config
     except (ConfigException, OSError, yaml.YAMLError) as error:
-        raise NotReady(f"the kubeconfig {place} cannot be used: {error}. {advice}") from error
+        raise NotReady(
+            f"the kubeconfig {place} cannot be used: {str(error).rstrip('.')}. {advice}"
+        ) from error
     if merged is None:
         raise NotReady(f"there is no kubeconfig {place}. {advice}")
     return merged
