@@ -321,20 +321,6 @@ def test_a_trace_that_no_variable_of_the_producer_holds_is_refused(tmp_path: Pat
     assert "fewer rows or digits" in refusal(path).allowed
 
 
-def test_more_replicas_than_partitions_must_be_meant() -> None:
-    """A maximum above the partitions needs allow_overscale."""
-    with pytest.raises(WrongInput) as caught:
-        checked_cell("quick_spike", policy="lag-overscale-2p")
-
-    assert (caught.value.field, caught.value.value) == ("spec.maxReplicaCount", 24)
-    assert "at most 12" in caught.value.allowed
-    assert "allow_overscale" in caught.value.allowed
-    meant = checked_cell(
-        "quick_spike", policy="lag-overscale-2p", overrides={"allow_overscale": "true"}
-    )
-    assert meant.policy.limits.ceiling_replicas == 24
-
-
 def test_other_folders_can_hold_the_catalog(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -160,15 +160,18 @@ ELSEWHERE = RunTarget(NAMES, "kafka:9092", CLUSTER)
 
 def test_policy_is_bound_to_the_run() -> None:
     """Every kafka trigger gets the run's broker, topic and group; thresholds stay."""
-    policy = policy_for_run(SCALED_OBJECT, TARGET)
+    spec: Any = SCALED_OBJECT["spec"]
+    twice = {**spec, "triggers": spec["triggers"] * 2}
+    policy = policy_for_run({**SCALED_OBJECT, "spec": twice}, TARGET)
 
-    assert policy["spec"]["triggers"][0]["metadata"] == {
+    bound = {
         **METADATA,
         "lagThreshold": "100",
         "bootstrapServers": "127.0.0.1:19092",
         "topic": NAMES.events_topic,
         "consumerGroup": NAMES.group,
     }
+    assert [trigger["metadata"] for trigger in policy["spec"]["triggers"]] == [bound, bound]
     assert policy["metadata"]["name"] == "consumer"
     assert policy["metadata"]["annotations"][BOOTSTRAP_ANNOTATION] == "127.0.0.1:19092"
     assert SCALED_OBJECT["metadata"] == {"name": "whatever"}
