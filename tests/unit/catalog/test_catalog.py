@@ -280,15 +280,6 @@ def test_unreadable_yaml_names_the_line(
     assert allowed in found.allowed
 
 
-def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None:
-    """Absent files and bytes that are no UTF-8 are named."""
-    binary = tmp_path / "binary.yaml"
-    binary.write_bytes(b"\xff\xfe\x00")
-
-    assert "No such file" in refusal(tmp_path / "absent.yaml").allowed
-    assert "UTF-8" in refusal(binary).allowed
-
-
 def test_an_unknown_name_is_answered_with_a_near_one() -> None:
     """A mistyped scenario or policy gets a suggestion."""
     assert " quick_spike? " in refusal("quick-spike").allowed
