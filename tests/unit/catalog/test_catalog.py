@@ -18,7 +18,6 @@ from lagbench.catalog.catalog_files import (
     list_policies,
     list_scenarios,
     path_from_home,
-    policies_folder,
 )
 from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.profiles import TraceProfile
@@ -26,7 +25,6 @@ from lagbench.core.scenario.scenario import MAX_SEED
 from lagbench.errors import ExitCode, WrongInput
 from lagbench.project import PROJECT_ROOT
 
-ALL_POLICIES = sorted(policies_folder().rglob("*.yaml"))
 MINIMAL = {
     "name": "mine",
     "description": "A scenario of a test",
