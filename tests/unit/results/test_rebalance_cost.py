@@ -11,7 +11,11 @@ from msgspec.structs import replace
 from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run, write_by_partition
 
 from lagbench.adapters.runs.run_folder import RunFolder
-from lagbench.core.telemetry.records_of_programs import GroupJoined, PartitionsAssigned
+from lagbench.core.telemetry.records_of_programs import (
+    GroupJoined,
+    PartitionsAssigned,
+    PartitionsRevoked,
+)
 from lagbench.core.telemetry.records_of_recorder import ReplicaSample
 from lagbench.core.verdict.slo import SloResult
 from lagbench.core.verdict.verdict import judge
@@ -80,6 +84,27 @@ def test_a_dip_that_lasts_is_no_noise(content: RunContent, tmp_path: Path) -> No
     found = slo(folder, DIP)
 
     assert (found.status, found.value) == ("fail", pytest.approx(50, abs=2))
+
+
+def test_a_step_whose_rebalance_nobody_saw_is_undetermined(
+    content: RunContent, tmp_path: Path
+) -> None:
+    """The replicas rose under a backlog, but no pod of the step told that it joined."""
+    content.records = [
+        record
+        for record in content.records
+        if not (
+            isinstance(record, GroupJoined | PartitionsAssigned | PartitionsRevoked)
+            and EPOCH + 30 * SECOND < record.at < EPOCH + 48 * SECOND
+        )
+    ]
+    folder = content.write(tmp_path)
+    write_by_partition(folder)
+
+    found = slo(folder, DIP)
+
+    assert found.status == "undetermined"
+    assert "no rebalance was recorded" in found.reason
 
 
 def test_messages_that_were_lost_do_not_make_an_idle_group_dip(
