@@ -135,6 +135,33 @@ def test_on_one_clock_the_difference_of_two_stamps_is_exact(run: TamperedRun) ->
     assert run.measure().lag.clock_error_seconds == 0
 
 
+@pytest.mark.parametrize(("share", "status"), [(0.3, "fail"), (0.01, "pass")])
+def test_a_run_that_lost_messages_kept_its_time_lag_only_if_few_are_missing(
+    run: TamperedRun, share: float, status: str
+) -> None:
+    """Lost messages of the planned window are counted by their sequence numbers."""
+    planned = run.measure().lag.never_done
+    assert planned is not None
+    assert planned.at_most == 0
+    lost = round(share * planned.planned)
+    nothing = dict.fromkeys(("entity_id", "pod", "other_pod", "at", "cause_at", "cause_pod"))
+    told = {
+        **nothing,
+        "class": "lost",
+        "partition": 0,
+        "cause": "none",
+        "detail": "never processed",
+    }
+    run.write_rows("bad_messages", [{**told, "offset": n, "seq": n} for n in range(lost)])
+    run.set_accounting(lost=lost)
+    run.set_slos(**{P95: 300, "lost": None})
+
+    found = slo(run.judge(), P95)
+
+    assert found.status == status
+    assert f"{lost:,} of {planned.planned:,} messages" in found.reason
+
+
 def stepped(run: TamperedRun) -> None:
     """Let a pod tell that its clock was set back."""
     told = {"kind": "clock_stepped", "source": "consumer-x", "step_seconds": -4.0}
