@@ -60,14 +60,6 @@ def test_kafka_may_load_what_it_unpacks() -> None:
     assert "/tmp:exec" in SERVICES["kafka"]["tmpfs"]  # noqa: S108 - a path in a container
 
 
-def test_no_volume_of_an_image_stays_without_a_name() -> None:
-    """Kafka's image declares three volumes: each is a named one or goes with the container."""
-    kafka = SERVICES["kafka"]
-    mounted = {volume.split(":")[1] for volume in kafka["volumes"]} | set(kafka["tmpfs"])
-
-    assert {"/etc/kafka/secrets", "/mnt/shared/config", "/var/lib/kafka/data"} <= mounted
-
-
 def test_prometheus_is_healthy_only_with_its_bench() -> None:
     """Its check asks for a pod that is always there, in a namespace in which it looks for pods."""
     check = unquote(" ".join(SERVICES["prometheus"]["healthcheck"]["test"]))
@@ -80,11 +72,6 @@ def test_prometheus_is_healthy_only_with_its_bench() -> None:
 
     assert f'up{{app="{app}"}}==1' in check
     assert autoscaler["metadata"]["namespace"] in discovery["namespaces"]["names"]
-
-
-def test_a_restart_of_the_bench_restarts_no_prometheus() -> None:
-    """The kubeconfig stays the same, so Prometheus reconnects; the engine's restart shows it."""
-    assert "restart" not in SERVICES["prometheus"]["depends_on"]["airflow-scheduler"]
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -167,20 +154,6 @@ def test_airflow_runs_the_bench_of_its_own_container() -> None:
 
     assert kubernetes["extra"]["kube_config_path"] == str(kubeconfig)
     assert kafka["extra"]["bootstrap.servers"] == "kafka:9092"
-
-
-def test_a_restart_of_the_scheduler_strands_nobody() -> None:
-    """Who talks to localkube, on loopback, shares a network that ends with no work."""
-    sharing = {name for name, s in SERVICES.items() if "network_mode" in s}
-    owner = SERVICES["bench-network"]
-
-    assert sharing == {"airflow-scheduler", "airflow-triggerer", "prometheus"}
-    assert owner["command"] == ["sleep", "infinity"]
-    for name in sharing:
-        service = SERVICES[name]
-        assert service["network_mode"] == "service:bench-network"
-        assert service["depends_on"]["bench-network"]["restart"]
-        assert not {"networks", "ports"} & service.keys()
 
 
 def test_all_of_airflow_is_reported_the_same() -> None:

@@ -18,7 +18,6 @@ from lagbench.catalog.catalog_files import (
     list_policies,
     list_scenarios,
     path_from_home,
-    policies_folder,
 )
 from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.profiles import TraceProfile
@@ -26,7 +25,6 @@ from lagbench.core.scenario.scenario import MAX_SEED
 from lagbench.errors import ExitCode, WrongInput
 from lagbench.project import PROJECT_ROOT
 
-ALL_POLICIES = sorted(policies_folder().rglob("*.yaml"))
 MINIMAL = {
     "name": "mine",
     "description": "A scenario of a test",
@@ -280,15 +278,6 @@ def test_unreadable_yaml_names_the_line(
     assert allowed in found.allowed
 
 
-def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None:
-    """Absent files and bytes that are no UTF-8 are named."""
-    binary = tmp_path / "binary.yaml"
-    binary.write_bytes(b"\xff\xfe\x00")
-
-    assert "No such file" in refusal(tmp_path / "absent.yaml").allowed
-    assert "UTF-8" in refusal(binary).allowed
-
-
 def test_an_unknown_name_is_answered_with_a_near_one() -> None:
     """A mistyped scenario or policy gets a suggestion."""
     assert " quick_spike? " in refusal("quick-spike").allowed
@@ -319,20 +308,6 @@ def test_a_trace_that_no_variable_of_the_producer_holds_is_refused(tmp_path: Pat
             assert len(getattr(load_scenario(path).profile, "points", ())) == 8640
 
     assert "fewer rows or digits" in refusal(path).allowed
-
-
-def test_more_replicas_than_partitions_must_be_meant() -> None:
-    """A maximum above the partitions needs allow_overscale."""
-    with pytest.raises(WrongInput) as caught:
-        checked_cell("quick_spike", policy="lag-overscale-2p")
-
-    assert (caught.value.field, caught.value.value) == ("spec.maxReplicaCount", 24)
-    assert "at most 12" in caught.value.allowed
-    assert "allow_overscale" in caught.value.allowed
-    meant = checked_cell(
-        "quick_spike", policy="lag-overscale-2p", overrides={"allow_overscale": "true"}
-    )
-    assert meant.policy.limits.ceiling_replicas == 24
 
 
 def test_other_folders_can_hold_the_catalog(

@@ -162,16 +162,6 @@ def placed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_fixed_phase_and_cron_windows_exclude_each_other(placed: Path, tmp_path: Path) -> None:
-    """Both fix the start of the stream."""
-    path = scenario_file(tmp_path, partitions=12, hpa_sync_at_seconds=3.0)
-
-    assert checked_cell(path, policy="cron-prewarm-plus-lag").policy_name == "cron-prewarm-plus-lag"
-    with pytest.raises(WrongInput) as caught:
-        checked_cell(path, policy="cron-placed")
-    assert (caught.value.field, caught.value.value) == ("hpa_sync_at_seconds", 3.0)
-
-
 def test_a_swap_to_a_policy_with_cron_windows_is_rejected(placed: Path, tmp_path: Path) -> None:
     """Only the windows of the first policy are placed in the stream."""
 
@@ -209,24 +199,6 @@ def test_windows_of_both_groups_need_one_start(placed: Path, tmp_path: Path) -> 
 ALL_POLICIES = sorted(policies_folder().rglob("*.yaml"))
 
 
-def policy_like(name: str, **spec: Any) -> dict[str, Any]:
-    """Return a policy of the catalog with fields of its spec replaced; None removes one."""
-    manifest = load_policy(name).manifest
-    changed = {**manifest["spec"], **spec}
-    kept = {key: value for key, value in changed.items() if value is not None}
-    return {**manifest, "spec": kept}
-
-
-def policy_refusal(folder: Path, manifest: dict[str, Any]) -> WrongInput:
-    """Write a policy and return the refusal of it."""
-    path = folder / "mine-policy.yaml"
-    path.write_text(yaml.safe_dump(manifest), encoding="utf-8")
-    with pytest.raises(WrongInput) as caught:
-        load_policy(path)
-    assert caught.value.where == str(path)
-    return caught.value
-
-
 def test_no_two_policies_are_the_same() -> None:
     """Each file asks for something that no other one asks for."""
     policies = [load_policy(path) for path in ALL_POLICIES]
@@ -252,32 +224,3 @@ def test_every_policy_is_a_complete_manifest_of_one_name(path: Path) -> None:
     metadata = manifest["metadata"]
     assert (metadata["name"], metadata["namespace"]) == ("consumer", "lagbench")
     assert manifest["spec"]["scaleTargetRef"]["name"] == "consumer"
-
-
-@pytest.mark.parametrize(
-    ("name", "spec", "field", "allowed"),
-    [
-        ("lag-quick", {"minReplicas": 3}, "spec.minReplicas", "minReplicaCount"),
-        ("cpu-only", {"minReplicaCount": 3}, "spec.minReplicaCount", "minReplicas"),
-        ("lag-quick", {"minReplicaCount": 13}, "spec.minReplicaCount", ""),
-        ("cpu-only", {"minReplicas": 13}, "spec.maxReplicas", ""),
-        ("cpu-only", {"metrics": [{"type": "Pods"}]}, "spec.metrics[0].type", ""),
-        (
-            "lag-quick",
-            {"triggers": [{"type": "rabbitmq", "metadata": {}}]},
-            "spec.triggers[0].type",
-            "",
-        ),
-        ("lag-quick", {"triggers": []}, "spec.triggers", ""),
-    ],
-)
-def test_a_policy_that_cannot_work_is_refused(
-    tmp_path: Path, name: str, spec: dict[str, Any], field: str, allowed: str
-) -> None:
-    """Names of the other kind, minimum above maximum, another target, what is not supported."""
-    found = policy_refusal(tmp_path, policy_like(name, **spec))
-
-    assert found.field == field
-    assert allowed in found.allowed
-    of_another_kind = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}}
-    assert policy_refusal(tmp_path, of_another_kind).field == "documents"

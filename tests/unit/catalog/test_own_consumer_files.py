@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tests.fakes.edits import edited, edits
 from tests.unit.catalog.test_catalog import scenario_file
 
 from lagbench.catalog.catalog import checked_cell, load_scenario
@@ -225,56 +225,12 @@ def test_placeholders_and_switches_are_no_secrets(tmp_path: Path) -> None:
     assert found.consumer.env == env
 
 
-ODD = st.sampled_from(
-    [
-        *(None, True, 0, -1, 1.5, -0.0, 5e-324, 1e300, 10**30, 10**400, float("inf")),
-        *("", "x", "12", "١٢", "on", "60s", "a" * 5000, "\0", "é", "**", "{topic}", "{", "/"),
-        *([], {}, [1], [None], [[]], {"a": 1}, {"name": 1}, {"kind": []}),
-    ]
-)
-
 quick = settings(
     max_examples=80,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path of every value."""
-    if path:
-        yield path
-    inner = value.items() if isinstance(value, dict) else ()
-    for key, one in enumerate(value) if isinstance(value, list) else inner:
-        yield from places(one, (*path, key))
-
-
-@st.composite
-def edits(draw: st.DrawFn) -> list[tuple[float, str, Any]]:
-    """Draw where to edit, as a share of all places, how, and with which value."""
-    how = st.sampled_from(["replace", "remove", "wrap", "add"])
-    share = st.floats(0, 1, exclude_max=True)
-    return draw(st.lists(st.tuples(share, how, ODD), min_size=1, max_size=2))
-
-
-def edited(content: Any, drawn: list[tuple[float, str, Any]]) -> Any:
-    """Return a copy with the edits."""
-    content = copy.deepcopy(content)
-    for share, how, value in copy.deepcopy(drawn):
-        if not (found := list(places(content))):
-            break
-        *way, last = found[int(share * len(found))]
-        at = content
-        for key in way:
-            at = at[key]
-        if how == "remove":
-            del at[last]
-        elif how == "add" and isinstance(at, dict):
-            at[f"{last}s"] = value
-        else:
-            at[last] = [at[last]] if how == "wrap" else value
-    return content
 
 
 @quick

@@ -8,14 +8,9 @@ import pytest
 import yaml
 
 from lagbench.catalog.catalog import LEFT_OUT, checked_cell, load_policy, read_objects
-from lagbench.core.cluster.manifests import RunTarget
-from lagbench.core.cluster.policy_manifest import policy_for_run
 from lagbench.core.policy.review.policy_file import review_documents
 from lagbench.core.scenario.conf_limits import ConfLimits
-from lagbench.core.scenario.run_names import RunNames
 from lagbench.errors import WrongInput
-
-CRON = {"timezone": "UTC", "start": "0 8 * * *", "end": "0 18 * * *", "desiredReplicas": "3"}
 
 
 def lag(**metadata: str) -> dict[str, Any]:
@@ -45,32 +40,6 @@ def mine(folder: Path, **fields: Any) -> Path:
     path = folder / "mine.yaml"
     path.write_text(yaml.safe_dump({**made, **fields}))
     return path
-
-
-@pytest.mark.parametrize(
-    "triggers",
-    [
-        (lag(),),
-        (lag(), lag(lagThreshold="2000", activationLagThreshold="100")),
-        (lag(), {"type": "cron", "metadata": CRON}),
-    ],
-)
-def test_the_run_scales_its_own_consumers(
-    tmp_path: Path, triggers: tuple[dict[str, Any], ...]
-) -> None:
-    """Target, name, namespace, brokers, topic and group become the run's; the rest stays."""
-    cell = checked_cell("hello", policy=str(production(tmp_path, *triggers)))
-
-    names = RunNames("r1")
-    made = policy_for_run(cell.policy.manifest, RunTarget(names, "kafka:1"))
-
-    assert made["spec"]["scaleTargetRef"]["name"] == names.consumers
-    assert made["metadata"]["namespace"] == "lagbench"
-    for before, after in zip(triggers, made["spec"]["triggers"], strict=True):
-        is_lag = before["type"] == "kafka"
-        own = {"topic": names.events_topic, "consumerGroup": names.group} if is_lag else {}
-        servers = {"bootstrapServers": "kafka:1"} if is_lag else {}
-        assert after["metadata"] == {**before["metadata"], **own, **servers}
 
 
 def test_topics_of_the_lag_scaler_count_too(tmp_path: Path) -> None:

@@ -70,8 +70,6 @@ def test_the_same_question_in_the_same_folder_is_not_searched_again(
         (("quick_spike", "--slo", "time_lag_p99_seconds=1"), ExitCode.SLO_FAILED, "partition 8"),
         (("steady", "--slo", "drain_seconds=30"), ExitCode.UNDETERMINED, "steady: no spike"),
         (("hello", *P99, "--min", "5", "--max", "3"), ExitCode.WRONG_INPUT, "--min"),
-        (("hello",), ExitCode.WRONG_INPUT, "--slo"),
-        (("hello", "--slo", "lost=0"), ExitCode.WRONG_INPUT, "--slo"),
         (("hello", "--slo", "drain_seconds.level=warn"), ExitCode.WRONG_INPUT, "--slo"),
         (P99, ExitCode.WRONG_INPUT, "--observation"),
         (("hello", "--observation", "x", *P99), ExitCode.WRONG_INPUT, "--observation"),

@@ -70,18 +70,6 @@ def test_two_to_six_runs_are_a_page(lagbench: Command) -> None:
     assert not page.exists()
 
 
-def test_a_refusal_has_a_line_for_each_difference(lagbench: Command) -> None:
-    """Two runs are named once, and each field stands in a line of its own."""
-    write_run(lagbench.runs, "a", scenario={"partitions": 6})
-    write_run(lagbench.runs, "b", scenario={"partitions": 8, "consumer": {"process_ms": 9}})
-    answer = lagbench("compare", "a", "b")
-
-    lines = [line.strip() for line in answer.err.splitlines()]
-    assert answer.code == ExitCode.WRONG_INPUT
-    assert "scenario partitions: 6 against 8" in lines
-    assert [line for line in lines if line.startswith("scenario consumer.process_ms: ")]
-
-
 def test_runs_are_paired_by_seed(lagbench: Command) -> None:
     """Eight pairs, 30 s apart: the reaction differs, and p stands beside the lowest.
 
@@ -98,25 +86,6 @@ def test_runs_are_paired_by_seed(lagbench: Command) -> None:
     assert "Scale-out reaction: -29.6 s" in by_hand.text
     found = {each["name"]: each["verdict"] for each in json.loads(data.out)}
     assert (found["reaction_seconds"], found["pod_minutes"]) == ("differs", "listed")
-
-
-def test_a_bound_may_be_stated(lagbench: Command) -> None:
-    """It takes the place of the gate's 16 s, and brings in a measure without one."""
-    stated = ("--bound", "reaction_seconds=50", "--bound", "max_replicas=1")
-    text = lagbench("compare", *write_pairs(lagbench.runs), *stated).text
-
-    assert "bound of 50.0 s" in text
-    assert "Most replicas: " in text
-
-
-def test_a_number_of_pairs_outside_the_plan_is_refused(lagbench: Command) -> None:
-    """Seven pairs are no planned look, unless they were planned."""
-    runs = write_pairs(lagbench.runs, 7)
-    answer = lagbench("compare", *runs)
-
-    assert answer.code == ExitCode.WRONG_INPUT
-    assert "6, 8, 12" in answer.text
-    assert lagbench("compare", *runs, "--looks", "7").code == ExitCode.PASS
 
 
 def test_runs_that_are_not_comparable_are_refused_with_each_reason(lagbench: Command) -> None:
@@ -269,23 +238,7 @@ def test_a_wrong_kept_run_is_wrong_input(command: str, kept: Path, lagbench: Com
     assert f"{kept}#one" in answer.text
 
 
-FINDING = Path(__file__).resolve().parents[3] / "docs" / "findings" / "persistent-lag"
-
 POLICIES = Path(__file__).resolve().parents[3] / "k8s" / "policies"
-
-
-def test_policies_are_compared_over_seeds(lagbench: Command) -> None:
-    """One column per policy with the median and the range over the seeds.
-
-    24 replicas on 12 partitions are refused.
-    """
-    policies = ["--policy", "lag-quick", "--policy", "lag-default"]
-    answer = lagbench("simulate", "quick_spike", *policies, "--seeds", "3")
-    wide = lagbench("simulate", "quick_spike", "--policy", "lag-standard")
-
-    assert (answer.code, wide.code) == (ExitCode.PASS, ExitCode.WRONG_INPUT)
-    for named in ("quick_spike, simulated, seeds: 3", "lag-quick", "lag-default"):
-        assert named in answer.out
 
 
 def test_json_has_each_cell_and_its_timeline(lagbench: Command) -> None:
@@ -304,19 +257,6 @@ def test_json_has_each_cell_and_its_timeline(lagbench: Command) -> None:
     assert found["cells"][0]["fidelity"] == "simulated"
     assert (replicas[10.06], replicas[25.1], replicas[40.25]) == (2, 6, 12)
     assert found["summary"]["drain_seconds"]["median"] == pytest.approx(77, abs=2)
-
-
-def test_waiting_policies_of_the_experiment_leave_a_digested_burst_alone(lagbench: Command) -> None:
-    """Two minutes of patience, by the lag scaler or by the HPA's window, add no pod."""
-    window = str(FINDING / "lag-stabilised.yaml")
-    policies = ["--policy", "persistent-lag", "--policy", window, "--policy", "lag-default"]
-
-    answer = lagbench("simulate", "short_bursts", *policies, "--seed", "1", "--json")
-
-    found = json.loads(answer.out)
-    events = {name: of["summary"]["replica_changes"]["median"] for name, of in found.items()}
-    assert events["persistent-lag"] == events["lag-stabilised"] == 0
-    assert events["lag-default"] > 0
 
 
 def test_a_cron_window_is_simulated_at_the_wanted_time_of_day(lagbench: Command) -> None:

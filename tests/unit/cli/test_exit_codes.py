@@ -25,14 +25,7 @@ LONG = "a" * 400
     ("arguments", "named"),
     [
         ("run quick_spike --set profile.rate_per_second=-1", "profile.rate_per_second"),
-        ("run quick_spike --set partitions=0", "partitions"),
-        ("run quick_spike --set consumer.balancer=sticky", "consumer.balancer"),
-        ("run quick_spike --set seed=-5", "seed"),
         ("run quick_spike --set partitions=6", "maxReplicaCount"),
-        ("run quick_spike --set profil.rate=3", "profil"),
-        ("run quick_spike --set consumer.process_ms=fast", "consumer.process_ms"),
-        # 10 times that in the spike
-        ("run quick_spike --set profile.rate_per_second=200000", "profile.spike_mult"),
         ("run spark_consumer --set consumer.spark.worker_memory_mebibytes=65536", "free here"),
         ("run quick_spike --speed 9", "--speed"),
         ("show nope", "nope"),
@@ -114,23 +107,12 @@ spec:
       containers: [{name: orders, image: orders, command: [python, orders.py]}]
 """
 
-VOLUME = """
-      volumes: [{name: data, persistentVolumeClaim: {claimName: orders}}]
-"""
-
-MOUNTED = DEPLOYMENT.replace(
-    "[python, orders.py]", "[python], volumeMounts: [{name: data, mountPath: /x}]"
-)
-
 
 @pytest.mark.parametrize(
     ("files", "named"),
     [
         ((OWN, "\n \n", DEPLOYMENT), ("orders.jsonl", "no sample")),
         ((OWN, "{}\n", "kind: Job\n"), ("own.yaml", "kind", "one Deployment")),
-        ((OWN, "{}\n", "kind: [\n"), ("own.yaml",)),
-        ((OWN, "{}\n", DEPLOYMENT.replace("containers", "pods")), ("own.yaml", "spec.containers")),
-        ((OWN, "{}\n", MOUNTED + VOLUME), ("own.yaml", "volumes[0]", "emptyDir")),
         (
             (OWN, "{}\n", DEPLOYMENT.replace("python", "./orders")),
             ("own.yaml", "containers[0].command", "build it first"),

@@ -250,18 +250,6 @@ def test_a_run_that_may_continue_is_not_repeated_beside_itself(home: Home) -> No
     assert len(home.confs) == 1
 
 
-def test_a_gap_makes_the_result_undetermined(home: Home) -> None:
-    """A run that is undetermined is repeated once; then its pair is left out, with exit 4."""
-    how = {"pair_2_calm": {"verdict": "undetermined"}}
-    rehearse = home.rehearse(lambda run: how.get(run.key, {}))
-
-    assert home.run(str(home.file), rehearse=rehearse) == ExitCode.UNDETERMINED
-
-    assert len(home.confs) == 13
-    assert re.search("pair 2: .*calm", home.said)
-    assert "seed 2, repeated" in home.said
-
-
 def test_no_run_starts_that_does_not_fit_into_the_hours(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,19 +320,3 @@ def test_wrong_input_starts_none_of_the_experiments(home: Home, arguments: tuple
     assert home.run(str(home.file), *more) == ExitCode.WRONG_INPUT
 
     assert home.confs == []
-
-
-def test_an_identity_experiment_shows_its_claims(home: Home) -> None:
-    """Two runs, no test: what was claimed, what each run had, and a verdict on it."""
-    cells = [
-        {"name": "calm", "shows": {"lost": 0}},
-        {"name": "eager", "shows": {"duplicated": {"above": 0}}},
-    ]
-    shown = home.write("shown", kind="identity", pairs=1, cells=cells)
-
-    assert home.run(shown) == ExitCode.PASS
-
-    assert "about 1.0 hours, 1 pair, 2 runs" in home.said
-    assert "minus" not in home.said
-    assert home.said.count("shown") >= 2
-    assert "refuted" in home.said  # the run repeats nothing

@@ -22,7 +22,6 @@ from lagbench.cli.observe_command import reading_text
 from lagbench.cli.run_command import _conclude as conclude
 from lagbench.cli.terminal import Terminal
 from lagbench.cli.verdict_table import print_comparison, print_runs, print_verdict
-from lagbench.core.telemetry.records_of_programs import ProducerProgress
 from lagbench.core.telemetry.records_of_recorder import GroupSample, LagSample, ReplicaSample
 from lagbench.errors import ExitCode
 from lagbench.project import PROJECT_ROOT
@@ -165,23 +164,6 @@ def test_run_says_when_the_clean_up_failed(
     assert (said or "") in captured.get()
 
 
-@pytest.mark.parametrize(
-    ("setting", "code"),
-    [
-        ("reaction_seconds=0.5", ExitCode.SLO_FAILED),
-        ("reaction=1", ExitCode.WRONG_INPUT),
-        ("reaction_seconds=soon", ExitCode.WRONG_INPUT),
-        ("partitions=3", ExitCode.WRONG_INPUT),
-    ],
-)
-def test_report_judges_by_another_limit(lagbench: Command, setting: str, code: ExitCode) -> None:
-    """The run's own verdict stays as it is."""
-    folder = judged(lagbench.runs)
-
-    assert lagbench("report", folder.run_id, "--slo", setting).code == code
-    assert lagbench("show", folder.run_id).code == ExitCode.PASS
-
-
 MARKS = {"pass": "✓", "fail": "✗", "undetermined": "?", "not_judged": "·"}
 
 
@@ -221,45 +203,6 @@ def test_marks_and_values_are_whole_at_80_columns(tmp_path: Path) -> None:
             and row.rstrip().endswith(slo.value_text)
             for row in rows
         ), slo.title
-
-
-def test_what_the_log_lacks_stands_in_the_accounting_line(tmp_path: Path) -> None:
-    """Messages that are gone are named there; a log without gaps is not talked about."""
-    clean: RunFolder = quick_spike_run().write(tmp_path / "clean")
-    gappy: RunFolder = quick_spike_run().write(tmp_path / "gappy")
-    counts = gappy.read_json(gappy.accounting)
-    gappy.write_json(gappy.accounting, counts | {"not_in_log": 7, "log_holes": 7})
-
-    assert "not in log 7, log holes 7" in said(gappy)
-    assert "log holes" not in said(clean)
-
-
-def test_a_scale_down_that_was_cut_off_is_noted(tmp_path: Path) -> None:
-    """The run ends with 2 replicas: at a floor of 2 nothing is left out, at a floor of 1 it is.
-
-    A claim is answered by yes or no: a dash means that it was not judged.
-    """
-    cut_off = quick_spike_run()
-    cut_off.policy_yaml = cut_off.policy_yaml.replace("minReplicaCount: 2", "minReplicaCount: 1")
-    whole, short = said(quick_spike_run().write(tmp_path)), said(cut_off.write(tmp_path / "b"))
-
-    assert "note: 2 replicas" not in whole
-    assert re.search("note: 2 replicas .*floor 1", short)
-    assert re.search("✓ +Baseline at .* yes", whole)
-    assert re.search("✗ +Baseline at .* no", short)
-
-
-def test_why_a_run_is_invalid_stands_at_the_top_and_once(tmp_path: Path) -> None:
-    """The SLOs below say what was measured."""
-    content = quick_spike_run()
-    content.records = [r for r in content.records if not isinstance(r, ProducerProgress)]
-
-    printed = said(content.write(tmp_path))
-
-    reason = printed.splitlines()[0].removeprefix("invalid: ").strip()
-    assert printed.startswith("invalid: ")
-    assert printed.count(reason) == 1
-    assert "was Ready and assigned" in printed
 
 
 def test_a_reason_that_only_an_unjudged_slo_has_is_printed(tmp_path: Path) -> None:

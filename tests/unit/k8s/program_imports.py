@@ -12,7 +12,6 @@ from typing import Any
 import yaml
 
 INCLUDE = Path(__file__).parents[3] / "include"
-OURS = {"lag_scaler", "lagbench", "pod_program"}
 
 
 def reachable(roots: list[Path]) -> tuple[set[Path], set[str]]:

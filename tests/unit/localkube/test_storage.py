@@ -219,11 +219,6 @@ def named(name: str) -> KubeObject:
     return KubeObject(metadata={"name": name, "namespace": "default"})
 
 
-def with_data(obj: KubeObject) -> KubeObject:
-    """Return a changed copy."""
-    return KubeObject({**obj.copy(), "data": {"x": "1"}})
-
-
 def test_a_write_of_the_same_is_no_change() -> None:
     """Writing what is there already keeps the version and tells nobody."""
     store = Store()

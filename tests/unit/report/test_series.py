@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.fakes.run_folder_builder import quick_spike_run
 from tests.fakes.tampered_run import Row, tampered
+from tests.fakes.telemetry import of
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.checks import rebalance_count
@@ -301,28 +302,11 @@ def test_what_the_autoscaler_said_stands_in_order_of_time() -> None:
 
     def sample(second: int, scaling: str) -> HpaSample:
         conditions = ["AbleToScale=True ReadyForNewScale", f"ScalingActive={scaling}"]
-        return HpaSample(
-            at=second * SECOND,
-            source="recorder",
-            name="h",
-            desired=2,
-            current=2,
-            metrics=[],
-            conditions=conditions,
-        )
+        return of(HpaSample, second, name="h", desired=2, current=2, conditions=conditions)
 
-    event = KubeEvent(
-        at=3 * SECOND,
-        source="recorder",
-        object_kind="HorizontalPodAutoscaler",
-        object_name="h",
-        type="Warning",
-        reason="FailedGetExternalMetric",
-        message="no answer",
-        count=3,
-        first_at=None,
-        last_at=None,
-    )
+    about = {"object_kind": "HorizontalPodAutoscaler", "object_name": "h", "type": "Warning"}
+    why = {"reason": "FailedGetExternalMetric", "message": "no answer"}
+    event = of(KubeEvent, 3, **about, **why, count=3)
 
     rows = [*said([sample(1, "True"), sample(2, "True"), event, sample(4, "False")], SECOND)]
 
@@ -344,18 +328,8 @@ def test_what_the_autoscaler_said_stands_in_order_of_time() -> None:
 )
 def test_what_every_run_says_is_no_warning(reason: str, message: str, is_warning: bool) -> None:
     """Until a pod is Ready its probe fails, and the end of a run deletes its ScaledObject."""
-    event = KubeEvent(
-        at=SECOND,
-        source="recorder",
-        object_kind="Pod",
-        object_name="p",
-        type="Warning",
-        reason=reason,
-        message=message,
-        count=1,
-        first_at=None,
-        last_at=None,
-    )
+    about = {"object_kind": "Pod", "object_name": "p", "type": "Warning"}
+    event = of(KubeEvent, 1, **about, reason=reason, message=message, count=1)
 
     (row,) = said([event], 0)
 

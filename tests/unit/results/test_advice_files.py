@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
-from tests.fakes.advices import advice, candidate
+from tests.fakes.advices import advice
 
 from lagbench.catalog.catalog import policy_file
-from lagbench.core.advice.model import Bound
 from lagbench.core.policy.review.policy_review import review_policy
 from lagbench.errors import WrongInput
 from lagbench.results.advice_files import (
     AdviceFolder,
-    headline,
     ordered_like,
     prove_command,
     written,
@@ -72,30 +69,6 @@ def test_fields_keep_the_order_of_the_user() -> None:
     assert str(ordered_like(new, old)) == str(
         {"b": 5, "a": {"y": 4, "x": 3}, "list": [{"q": 1, "p": 1}, 7], "c": 0}
     )
-
-
-BROKEN = Bound(
-    scenario="a", name="floor", title="b", value=9, unit="pods", text="c", is_broken=True
-)
-FAILING = candidate("present", "lag-default").model_copy(update={"holds": False})
-ITSELF = candidate("present", "lag-default").model_copy(update={"family": "present"})
-
-
-@pytest.mark.parametrize(
-    ("changed", "word"),
-    [
-        ({}, "Same SLO"),
-        ({"present": FAILING}, "as many pod-minutes as the present policy, which does not"),
-        ({"present": None}, "holds"),
-        ({"pick": ITSELF, "present": ITSELF}, "Keep"),
-        ({"outcome": "no_policy", "pick": None, "bounds": (BROKEN,)}, "No policy can hold"),
-        ({"outcome": "no_policy", "pick": None}, "None of 0 policies can be advised"),
-        ({"outcome": "not_enough_data", "pick": None}, "Not enough data"),
-    ],
-)
-def test_the_headline_is_the_answer(changed: dict[str, Any], word: str) -> None:
-    """It compares with the present policy, if there is one; a search proves no impossibility."""
-    assert word in headline(advice(**changed))
 
 
 def test_a_command_is_extended_once() -> None:

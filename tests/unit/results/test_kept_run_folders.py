@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.fakes.tampered_run import TamperedRun
+from tests.fakes.tampered_run import Damage, TamperedRun, records, rows
 from tests.fakes.two_groups import two_groups
 
 from lagbench.adapters.runs.run_folder import RunFolder
@@ -27,7 +27,7 @@ from lagbench.results.history import read_history
 from lagbench.results.measure_run import rejudge_run, what_if
 from lagbench.results.read_run import misplaced_messages
 from lagbench.results.run_tables import read_partition_work
-from lagbench.results.seals import SEALED_FIELD, seal
+from lagbench.results.seals import SEALED_FIELD, seal, seal_evidence
 
 BINS, START = 50, 1_000 * BIN_NS
 RATE = RateSeries(START, np.ones(BINS, dtype=np.int64), np.ones(BINS, dtype=np.int64))
@@ -143,6 +143,40 @@ def test_comments_and_a_second_seal_change_nothing(run: TamperedRun) -> None:
 
     assert run.folder.read_json("manifest.json")[SEALED_FIELD] == sealed
     assert run.judge().status == "pass"
+
+
+FORGED: dict[str, Damage] = {
+    "a hundredth of the lag": rows(
+        "lag", lambda _, row: {**row, "committed": row["end_offset"] - (row["lag"] or 0) // 100}
+    ),
+    "a second of another timeline": rows(
+        "timeline", lambda run, row: None if 20 <= run.seconds(row["at"]) < 28 else row
+    ),
+    "no loss": lambda run: run.set_accounting(lost=0, processed_distinct=1),
+    "a later fence": lambda run: run.edit_json("fence.json", lambda f: {**f, "fenced_at": None}),
+    "another scaling": records("scaled", lambda _, r: {**r, "replicas_after": 3}),
+}
+
+
+@pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED)
+def test_an_edited_folder_is_refused(run: TamperedRun, forge: Damage) -> None:
+    """Tables and counts are sealed once they are accounted for."""
+    seal_evidence(run.folder)
+    forge(run)
+
+    with pytest.raises(WrongInput, match="changed since"):
+        rejudge_run(run.folder)
+
+
+def test_a_repeated_accounting_is_sealed_again(run: TamperedRun) -> None:
+    """The task may be retried: its own tables are no forged ones."""
+    seal_evidence(run.folder)
+    assert rejudge_run(run.folder).status == "pass"
+    run.write_rows("bad_messages", [])
+    run.set_accounting(outside_run=0)
+    seal_evidence(run.folder)
+
+    assert rejudge_run(run.folder).status == "pass"
 
 
 def test_a_folder_without_seals_is_judged_and_says_so(run: TamperedRun) -> None:

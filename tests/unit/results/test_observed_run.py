@@ -12,6 +12,8 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 import yaml
+from tests.fakes import policies
+from tests.fakes.telemetry import of, pod_seen
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.catalog.catalog import checked_cell
@@ -50,27 +52,14 @@ from lagbench.results.observed_run import (
 
 SECOND = 1_000_000_000
 START = 1_790_000_000 * SECOND
-POLICY = {
-    "apiVersion": "keda.sh/v1alpha1",
-    "kind": "ScaledObject",
-    "metadata": {"name": "shop"},
-    "spec": {
-        "scaleTargetRef": {"name": "shop"},
-        "minReplicaCount": 1,
-        "maxReplicaCount": 4,
-        "triggers": [
-            {
-                "type": "kafka",
-                "metadata": {
-                    "bootstrapServers": "kafka:9092",
-                    "topic": "orders",
-                    "consumerGroup": "shop",
-                    "lagThreshold": "100",
-                },
-            }
-        ],
-    },
-}
+POLICY = policies.scaled_object(
+    metadata={"name": "shop"},
+    scaleTargetRef={"name": "shop"},
+    minReplicaCount=1,
+    maxReplicaCount=4,
+    advanced=None,
+    triggers=[policies.kafka(topic="orders", consumerGroup="shop", lagThreshold="100")],
+)
 SPIKE = range(40, 80)  # seconds of 300/s; else 50/s
 SCALED_AT, BACK_AT, END = 62, 110, 150
 POD_RATE = 100
@@ -104,24 +93,13 @@ def _records() -> list[Record]:
             )
             for number in range(pods)
         ]
-        found.append(
-            GroupSample(
-                at=at, source="o", state="stable", members=pods, members_without_partitions=0
-            )
-        )
+        found.append(of(GroupSample, at=at, state="stable", members=pods))
         found.append(GroupMembers(at=at, source="o", members=members))
         found.append(ReplicaSample(at=at, source="o", spec=pods, current=pods, ready=pods))
     for at, before, after in ((SCALED_AT, 1, 4), (BACK_AT, 4, 1)):
-        found.append(
-            ReplicasChanged(
-                at=_at(at - 0.5),
-                source="o",
-                target="shop",
-                replicas_before=before,
-                replicas_after=after,
-                manager="kube-controller-manager",
-            )
-        )
+        step = {"target": "shop", "replicas_before": before, "replicas_after": after}
+        manager = "kube-controller-manager"
+        found.append(of(ReplicasChanged, at=_at(at - 0.5), manager=manager, **step))
     found += [_pod(n, SCALED_AT - 0.4, BACK_AT + 0.2) for n in (1, 2, 3)]
     found.append(ReplicasWatched(at=_at(END), source="o", since_at=START))
     found.append(Phase(at=_at(END), source="o", name="fence_run", state="started"))
@@ -139,19 +117,11 @@ def _with_offsets(records: Sequence[Record], of: Callable[[LagSample], Any]) -> 
 
 
 def _pod(number: int, created: float = -100, gone: float | None = None) -> PodSeen:
-    return PodSeen(
-        at=_at(max(created, 0) if gone is None else gone),
-        source="o",
-        pod=f"shop-{number}",
-        created_at=_at(created),
-        started_at=_at(created),
-        ready_at=_at(created + 0.2),
-        deleted_at=None,
-        gone_at=None if gone is None else _at(gone),
-        exit_code=None,
-        exit_reason="",
-        precision_ns=1,
-    )
+    begun = START // SECOND
+    end = None if gone is None else begun + gone
+    seen_at = begun + max(created, 0) if end is None else end
+    stamps = (begun + created, begun + created + 0.2, end)
+    return pod_seen(f"shop-{number}", *stamps, at=seen_at, started_at=_at(created))
 
 
 def _folder(root: Path, records: Sequence[Record], *, has_policy: bool = True) -> RunFolder:

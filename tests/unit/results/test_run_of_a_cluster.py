@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 import yaml
 from msgspec.structs import replace
+from tests.fakes.group_story import watched_step
 from tests.fakes.run_folder_builder import EPOCH, RunContent, quick_spike_run
+from tests.fakes.telemetry import of
 
 from lagbench.core.clocks import API_SERVER
 from lagbench.core.hpa.controller_flags import KUBERNETES_ANNOTATION
@@ -18,9 +20,8 @@ from lagbench.core.telemetry.records_of_recorder import (
     ClockOffset,
     HpaSample,
     PodSeen,
-    ReplicasChanged,
 )
-from lagbench.results.measure_run import judge_run, measure_run
+from lagbench.results.measure_run import measure_run
 from lagbench.results.read_run import read_policy
 
 SECOND, MILLISECOND = 1_000_000_000, 1_000_000
@@ -68,29 +69,17 @@ def as_reported(record: Any) -> list[Record]:
         return []
     if isinstance(record, Scaled):
         return [
-            ReplicasChanged(
-                at=record.at + WATCH_NS,
-                source="recorder-0",
-                target=record.target,
-                replicas_before=record.replicas_before,
-                replicas_after=record.replicas_after,
-                manager="kube-controller-manager",
+            watched_step(
+                (record.at + WATCH_NS) / SECOND,
+                record.replicas_before,
+                record.replicas_after,
+                "kube-controller-manager",
             )
         ]
     if isinstance(record, HpaSync):
         status = {name: value for name, value in record.metrics.items() if value is not None}
-        return [
-            HpaSample(
-                at=record.at + 4 * WATCH_NS,  # after the scale
-                source="recorder-0",
-                name=record.hpa,
-                desired=record.desired,
-                current=record.status_replicas,
-                metrics=[],
-                conditions=[],
-                totals=status,
-            )
-        ]
+        shown = {"desired": record.desired, "current": record.status_replicas, "totals": status}
+        return [of(HpaSample, at=record.at + 4 * WATCH_NS, name=record.hpa, **shown)]
     if isinstance(record, PodSeen):
         ready_at = None if record.deleted_at is not None else whole(record.ready_at)
         return [
@@ -111,16 +100,8 @@ def whole(at: int | None) -> int | None:
 
 def clock(name: str, pods: list[str]) -> ClockOffset:
     """Return a clock within 4 ms of the recorder's."""
-    return ClockOffset(
-        at=EPOCH,
-        source="recorder-0",
-        clock=name,
-        pods=pods,
-        low_ns=-4 * MILLISECOND,
-        high_ns=3 * MILLISECOND,
-        answers=20,
-        since_at=EPOCH,
-    )
+    bound = {"low_ns": -4 * MILLISECOND, "high_ns": 3 * MILLISECOND, "since_at": EPOCH}
+    return of(ClockOffset, at=EPOCH, clock=name, pods=pods, answers=20, **bound)
 
 
 def measured(content: RunContent, folder: Path) -> Measures:
@@ -149,31 +130,3 @@ def test_the_chain_of_a_cluster_agrees_with_the_exact_one(tmp_path: Path) -> Non
     assert found.clocks is not None
     for named in ("API server -0.004 to +0.003 s", "node-1 -0.004 to +0.003 s"):
         assert named in found.clocks.text
-
-
-def test_without_clocks_the_chain_stands_and_states_no_precision(tmp_path: Path) -> None:
-    """Parts are known, how exact those of other machines are is not; the verdict says so."""
-    folder = on_cluster(quick_spike_run()).write(tmp_path)
-
-    chain = measure_run(folder).reaction
-    reaction = next(slo for slo in judge_run(folder).slos if slo.name == "reaction_seconds")
-
-    assert chain.is_complete
-    assert [link.name for link in chain.links if link.precision_seconds is None] == [
-        "t0",
-        *["t4", "t5", "t6", "t7", "t8"],
-    ]
-    assert "API server not bounded" in reaction.reason
-
-
-@pytest.mark.parametrize("kind", ["processes", "simulated"])
-def test_one_machine_has_one_clock(kind: str, tmp_path: Path) -> None:
-    """What the recorder may say of clocks changes nothing there."""
-    content = quick_spike_run()
-    content.manifest["fidelity"] = kind
-    content.records.append(clock(API_SERVER, []))
-
-    clocks = measured(content, tmp_path).reaction.clocks
-
-    assert clocks is not None
-    assert clocks.is_one_clock

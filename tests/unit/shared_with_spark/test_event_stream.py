@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 from pathlib import Path
 
@@ -122,9 +121,6 @@ def test_a_copied_digest_goes_its_own_way() -> None:
     assert digest.hexdigest() == digest_of([stream().events(0, 10)])
 
 
-LOGIN = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
-
-
 def test_scram_over_tls_has_a_login_and_both_stores(tmp_path: Path) -> None:
     """User, password, authority and own certificate go in by Kafka's own names."""
     for name in ("ca", "cert", "key"):
@@ -156,25 +152,6 @@ def test_another_mechanism_is_refused_by_name() -> None:
     """What Spark's reader cannot get from the file is said."""
     with pytest.raises(ValueError, match="GSSAPI"):
         java_options({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"})
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "! ours\n # ours\nsecurity.protocol = SASL_SSL\nsasl.mechanism=PLAIN\n",
-        json.dumps(LOGIN),
-        json.dumps({"conn_type": "kafka", "extra": json.dumps(LOGIN)}),
-    ],
-)
-def test_every_form_of_a_file_is_read(tmp_path: Path, text: str) -> None:
-    """Spark takes the forms that librdkafka's clients take: JSON is no plain text."""
-    file = tmp_path / "client.properties"
-    file.write_text(text)
-
-    found = spark_kafka_options({CONFIG_VARIABLE: str(file)})
-
-    assert found["kafka.security.protocol"] == "SASL_SSL"
-    assert found["kafka.sasl.mechanism"] == "PLAIN"
 
 
 @pytest.mark.parametrize(

@@ -169,23 +169,6 @@ def test_repeat_after_a_kill_blames_the_killed_pod(tmp_path: Path) -> None:
     }
 
 
-def test_a_restarted_container_does_not_hide_the_bound_of_its_kill(tmp_path: Path) -> None:
-    """The container works on in its pod: the rows after the kill say nothing about it."""
-    run = clean_run()
-    handover_at = STREAM_STARTED_AT + 5_000 * MILLISECOND
-    idle_at = handover_at - 300 * MILLISECOND
-    is_left_out = (run.work["pod"] == "pod-a") & (run.work["done_at"] > idle_at)
-    run.work = run.work[~is_left_out | (run.work["done_at"] > handover_at)]
-    mutations.kill_pod(run, "pod-a", handover_at)
-
-    content, _ = judged(tmp_path, run)
-
-    (bound,) = content["unledgered_bound"]
-    assert (bound["pod"], bound["killed_at"]) == ("pod-a", handover_at)
-    assert 0.3 <= bound["seconds"] < 0.35
-    assert bound["messages"] >= math.ceil(bound["seconds"] * 100)
-
-
 def test_repeats_on_spark_are_counted_by_batch(tmp_path: Path) -> None:
     """The batch is that of the task that did the messages again, by its name in the ledger."""
     run = clean_run()

@@ -36,7 +36,11 @@ def _file(folder: Path, text: str) -> Path:
 def test_lines_and_both_forms_of_json_are_the_same_settings(tmp_path: Path) -> None:
     """A file may have lines, a JSON object, or an Airflow connection whose extra is one."""
     connection = {"conn_type": "kafka", "extra": json.dumps(SETTINGS)}
-    texts = (f"# ours\n\n{as_lines(SETTINGS)}", json.dumps(SETTINGS), json.dumps(connection))
+    texts = (
+        f"# ours\n ! theirs\n\n{as_lines(SETTINGS)}",
+        json.dumps(SETTINGS),
+        json.dumps(connection),
+    )
     assert [read_settings(_file(tmp_path, text)) for text in texts] == [SETTINGS] * 3
 
 

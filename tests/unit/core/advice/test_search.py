@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Iterator, Sequence
 
 import pytest
+from tests.fakes import policies
 from tests.fakes.questions import MARGIN, P99, PRESENT, SPIKE, question, scenario
 
 from lagbench.core.advice.job import KEPT, Job, Outcome, Place, evaluate_job, new_job
@@ -201,14 +202,9 @@ def test_a_pick_with_fewer_pods_than_the_hottest_partition_needs_says_so() -> No
 def test_another_kind_of_scaler_has_to_go_first() -> None:
     """KEDA's webhook rejects a ScaledObject on a target that an HPA has already."""
     cpu = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}
-    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "consumer"}
-    spec = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 4}
-    hpa = {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": "consumer"},
-        "spec": spec | {"metrics": [{"type": "Resource", "resource": cpu}]},
-    }
+    target = {**policies.TARGET, "name": "consumer"}
+    metrics = [{"type": "Resource", "resource": cpu}]
+    hpa = policies.hpa(scaleTargetRef=target, minReplicas=1, maxReplicas=4, metrics=metrics)
 
     answer = search(question(present=Policy.load(hpa, where="hpa")), backwards)
 

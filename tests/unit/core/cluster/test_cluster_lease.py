@@ -15,7 +15,6 @@ from lagbench.core.cluster.lease import (
     LeaseClaim,
     Standing,
     claimed_lease,
-    held_message,
     lease_record,
     lease_standing,
     longest_run_seconds,
@@ -130,19 +129,6 @@ def test_renewing_ones_own(run_id: str, acquired_at: str) -> None:
     assert taken["spec"]["renewTime"] == "2026-11-21T12:10:00.000000Z"
     assert taken["spec"]["leaseTransitions"] == 4
     assert lease_record(taken).until_ns == now_ns + 60 * NS_PER_SECOND
-
-
-def test_the_message_names_all_that_one_needs() -> None:
-    """Holder, run, since, until, and the command that frees it; of one made by hand its holder."""
-    reported = held_message(lease_record(lease()), "spikes")
-
-    for named in (THEIRS, "standard-1", "2026-11-21T11:00:00Z", "2026-11-21T13:00:00Z"):
-        assert named in reported
-    assert "kubectl -n spikes delete lease lagbench" in reported
-    bare = {"metadata": {"name": "lagbench"}, "spec": {"holderIdentity": "upgrade"}}
-    reported = held_message(lease_record(bare), "spikes")
-    assert "spikes: upgrade" in reported
-    assert not any(sign.isdigit() for sign in reported)
 
 
 def calm(rate: float, seconds: float) -> Scenario:

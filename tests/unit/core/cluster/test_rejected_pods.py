@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.fakes.policies import METADATA
+from tests.fakes.policies import METADATA, kafka
 from tests.unit.plugins.conftest import HPA, SCALED_OBJECT, workload
 
 from lagbench.core.cluster.cluster_settings import ClusterSettings
@@ -160,15 +160,15 @@ ELSEWHERE = RunTarget(NAMES, "kafka:9092", CLUSTER)
 
 def test_policy_is_bound_to_the_run() -> None:
     """Every kafka trigger gets the run's broker, topic and group; thresholds stay."""
-    policy = policy_for_run(SCALED_OBJECT, TARGET)
+    spec: Any = SCALED_OBJECT["spec"]
+    triggers = [kafka(lagThreshold=text) for text in ("100", "9")]
+    policy = policy_for_run({**SCALED_OBJECT, "spec": {**spec, "triggers": triggers}}, TARGET)
 
-    assert policy["spec"]["triggers"][0]["metadata"] == {
-        **METADATA,
-        "lagThreshold": "100",
-        "bootstrapServers": "127.0.0.1:19092",
-        "topic": NAMES.events_topic,
-        "consumerGroup": NAMES.group,
-    }
+    own = {"topic": NAMES.events_topic, "consumerGroup": NAMES.group}
+    assert [trigger["metadata"] for trigger in policy["spec"]["triggers"]] == [
+        {**METADATA, "lagThreshold": text, "bootstrapServers": "127.0.0.1:19092", **own}
+        for text in ("100", "9")
+    ]
     assert policy["metadata"]["name"] == "consumer"
     assert policy["metadata"]["annotations"][BOOTSTRAP_ANNOTATION] == "127.0.0.1:19092"
     assert SCALED_OBJECT["metadata"] == {"name": "whatever"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations, product
 from typing import Any
 
@@ -159,10 +159,6 @@ def test_few_or_equal_values_have_no_split() -> None:
         assert best_split(values) == (0, 1.0)
     assert best_split(np.arange(8.0))[0] == 4
 
-
-Draw = Callable[[np.random.Generator, int], np.ndarray]
-
-TRIALS = 1000
 
 PLAN = Looks(PLANNED_LOOKS)
 

@@ -7,7 +7,6 @@ import math
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,12 +30,6 @@ def changed(policy: Policy, **spec: object) -> Policy:
     """Return the policy with other fields of its spec."""
     manifest = {**policy.manifest, "spec": {**policy.manifest["spec"], **spec}}
     return check_policy(manifest, where="changed")
-
-
-def under(triggers: list[dict[str, Any]]) -> Plan:
-    """Return the plan of quick_spike with these triggers."""
-    cell = checked_cell("quick_spike", overrides={"allow_overscale": "true"})
-    return plan_cell(cell.scenario, changed(cell.policy, triggers=triggers))
 
 
 def test_quick_spike_meets_the_ceiling_and_the_skew() -> None:
@@ -207,25 +200,6 @@ def test_a_move_that_the_broker_rejects_is_warned_of(
     )
 
     assert any("rejects" in warning for warning in found.warnings) is is_warned_of
-
-
-def test_hours_bring_their_replicas_without_lag() -> None:
-    """A cron trigger for 12 replicas can do what 12 pods do, though it reads no lag."""
-    hours = {"timezone": "Etc/UTC", "start": "0 8 * * *", "end": "0 18 * * *"}
-    found = under([{"type": "cron", "metadata": {**hours, "desiredReplicas": "12"}}])
-
-    assert (found.reachable_replicas, found.capacity_per_second) == (12, 6000)
-    assert "its 12 replicas" in found.warnings[0]
-
-
-def test_a_lag_in_seconds_is_lag() -> None:
-    """Its threshold is no number of records, but it brings pods to the ceiling."""
-    group = {"bootstrapServers": "kafka:9092", "topic": "t", "consumerGroup": "g"}
-    metadata = {"scalerAddress": "s:6000", "lagMetric": "seconds", "lagThreshold": "5", **group}
-    found = under([{"type": "external", "metadata": metadata}])
-
-    assert (found.reachable_replicas, found.loop_gain) == (12, None)
-    assert not any("read lag" in warning for warning in found.warnings)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,6 @@ from lagbench.core.policy.policy import (
     check_fit,
     check_policy,
     require_kubernetes,
-    require_one_start,
     require_own_controller,
 )
 from lagbench.core.policy.policy_limits import PolicyLimits, loop_gain, standing_lag_seconds
@@ -351,18 +350,6 @@ def test_what_a_policy_must_be_beside_a_scenario(
         return
     with pytest.raises(WrongInput, check=lambda error: error.field == field):
         check_fit(scenario, check_policy(manifest, where="mine.yaml"))
-
-
-def test_the_windows_of_two_groups_need_one_start() -> None:
-    """Both groups have one stream, so their edges are whole minutes apart."""
-    first, near, far, none = (
-        Policy.read(policy(text), where="p") for text in ("60-120", "120-180", "90-150", None)
-    )
-
-    require_one_start(first, near)
-    require_one_start(first, none)
-    with pytest.raises(WrongInput, check=lambda error: error.value == "90-150"):
-        require_one_start(first, far)
 
 
 NS = 1_000_000_000

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.fakes import policies
 from tests.fakes.measured_run import quick_spike_measures
+from tests.fakes.policies import behavior
 
 from lagbench.catalog.catalog import checked_cell
 from lagbench.core.policy.policy import Policy, check_policy
@@ -40,7 +42,9 @@ SPIKE = StepProfile(
     after_seconds=10,
 )
 
-KAFKA = {"type": "kafka", "metadata": {"lagThreshold": "500", "offsetResetPolicy": "earliest"}}
+KAFKA = policies.kafka()
+CONSUMERS = {**policies.TARGET, "name": "consumer"}
+GROUP = {"bootstrapServers": "kafka:9092", "topic": "events", "consumerGroup": "enrich"}
 
 
 def scenario(profile: Any = SPIKE, **changes: Any) -> Scenario:
@@ -59,32 +63,12 @@ def scenario(profile: Any = SPIKE, **changes: Any) -> Scenario:
 
 def policy(*triggers: dict[str, Any], **spec: Any) -> Policy:
     """Return a checked ScaledObject with these triggers."""
-    annotations = spec.pop("annotations", {})
-    group = {"bootstrapServers": "kafka:9092", "topic": "events", "consumerGroup": "enrich"}
-    manifest = {
-        "apiVersion": "keda.sh/v1alpha1",
-        "kind": "ScaledObject",
-        "metadata": {"name": "consumer", "namespace": "lagbench", "annotations": annotations},
-        "spec": {
-            "scaleTargetRef": {"name": "consumer"},
-            "minReplicaCount": 2,
-            "maxReplicaCount": 12,
-            **spec,
-            "triggers": [
-                {
-                    **item,
-                    "metadata": {**(group if item["type"] != "cron" else {}), **item["metadata"]},
-                }
-                for item in triggers or (KAFKA,)
-            ],
-        },
-    }
-    return check_policy(manifest, where="tried")
-
-
-def behavior(**sides: Any) -> dict[str, Any]:
-    """Return ``advanced`` with an HPA behavior."""
-    return {"horizontalPodAutoscalerConfig": {"behavior": sides}}
+    given = [
+        {**item, "metadata": {**({} if item["type"] == "cron" else GROUP), **item["metadata"]}}
+        for item in triggers or (KAFKA,)
+    ]
+    rest = {"scaleTargetRef": {"name": "consumer"}, "advanced": None, **spec}
+    return check_policy(policies.scaled_object(triggers=given, **rest), where="tried")
 
 
 def counts(cell: Simulation) -> list[int]:
@@ -174,7 +158,7 @@ def test_bursts_shorter_than_the_sustain_time_add_nothing() -> None:
 def test_noise_flaps_by_itself_and_a_sawtooth_by_the_load() -> None:
     """A threshold far below a pod's rate times the sync: every flip under noise is self-made."""
     down = {"scaleDown": {"stabilizationWindowSeconds": 0}}
-    eager = policy(KAFKA, advanced={"horizontalPodAutoscalerConfig": {"behavior": down}})
+    eager = policy(KAFKA, advanced=behavior(**down))
     noise = StagesProfile(
         kind="stages",
         stages=tuple(
@@ -262,22 +246,10 @@ def test_a_cron_window_raises_the_floor_while_it_is_open() -> None:
 
 def on_cpu() -> Policy:
     """Return an HPA on 70 % of the requested CPU."""
-    metric = {
-        "type": "Resource",
-        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}},
-    }
-    hpa = {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": "consumer", "namespace": "lagbench"},
-        "spec": {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "consumer"},
-            "minReplicas": 2,
-            "maxReplicas": 12,
-            "metrics": [metric],
-        },
-    }
-    return check_policy(hpa, where="tried")
+    resource = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}}
+    bounds: dict[str, Any] = {"minReplicas": 2, "maxReplicas": 12, "scaleTargetRef": CONSUMERS}
+    metrics = [{"type": "Resource", "resource": resource}]
+    return check_policy(policies.hpa(metrics=metrics, **bounds), where="tried")
 
 
 def test_cpu_sees_the_work_that_burns_it_and_not_the_lag() -> None:

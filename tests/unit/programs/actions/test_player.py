@@ -210,9 +210,7 @@ def test_the_second_group_hears_of_actions_on_all_groups_only() -> None:
     second: list[Record] = []
     send = send_to_both(first.append, second.append, ACTIONS)
     records = [
-        ActionStarted(
-            at=1, source="a", number=number, action=action.kind, targets=[], planned_at=None
-        )
+        of(ActionStarted, 0, "a", at=1, number=number, action=action.kind)
         for number, action in enumerate(ACTIONS)
     ]
     ended = ActionEnded(at=2, source="a", number=1, action="broker_restart")
@@ -254,16 +252,7 @@ def state_at(now: list[int]) -> StreamState:
 
 def stream(second: float = 100) -> StreamStarted:
     """Start the stream."""
-    return StreamStarted(
-        at=1,
-        source="producer",
-        stream_started_at=round(second * NS),
-        seed=1,
-        profile="step",
-        planned_total=1,
-        planned_seconds=1,
-        partitions=1,
-    )
+    return of(StreamStarted, 0, "producer", at=1, stream_started_at=round(second * NS))
 
 
 def lag(second: float, *partitions: tuple[int, int, int | None]) -> LagSample:

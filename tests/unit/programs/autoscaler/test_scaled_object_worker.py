@@ -60,24 +60,6 @@ def test_an_unreachable_source_at_creation_makes_no_hpa_and_is_retried_after_5_a
     assert here.has_hpa()
 
 
-def test_a_broker_that_goes_away_moves_nothing_and_lets_no_fallback_engage() -> None:
-    """While the scaler cannot be built nothing is counted; the HPA keeps its replicas."""
-    here = running(
-        lag=30, replicas=3, minReplicaCount=1, fallback={"failureThreshold": 3, "replicas": 6}
-    )
-    hpa = here.hpa_worker()
-    hpa.step()
-    here.source.fails_building = here.source.fails_reading = True
-    for _ in range(6):
-        here.time.seconds += 15
-        hpa.step()
-        here.after(10)
-
-    assert here.status()["health"] == {"s0-kafka-t": {"numberOfFailures": 1, "status": "Failing"}}
-    assert here.cluster.scales[KEY] == 3
-    assert here.condition(HPA, HPA_KEY, "ScalingActive")["status"] == "False"
-
-
 def test_a_topic_that_is_gone_brings_the_fallback_which_the_status_shows() -> None:
     """Both clocks count up to the threshold; with the topic the counters begin again."""
     here = running(

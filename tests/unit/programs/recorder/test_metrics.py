@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.fakes.telemetry import of
 
 from lagbench.core.telemetry.records_of_programs import (
     ConsumerProgress,
@@ -40,7 +41,7 @@ Series = dict[str, dict[tuple[str, ...], float]]
 
 def made(kind: type[Record], **fields: Any) -> Any:
     """Return a record of now."""
-    return kind(**{"at": NOW, "source": "r"} | fields)
+    return of(kind, 0, "r", **{"at": NOW} | fields)
 
 
 def lag(*rows: tuple[int, int, int | None], at: int = NOW) -> Any:
@@ -50,8 +51,7 @@ def lag(*rows: tuple[int, int, int | None], at: int = NOW) -> Any:
 
 def hpa(**fields: Any) -> Any:
     """Return a reading of an HPA."""
-    known = {"name": "hpa", "desired": None, "current": None, "metrics": [], "conditions": []}
-    return made(HpaSample, **known | fields)
+    return made(HpaSample, name="hpa", **fields)
 
 
 def scaled(*conditions: str, **fields: Any) -> Any:
@@ -61,15 +61,13 @@ def scaled(*conditions: str, **fields: Any) -> Any:
 
 def progress(pod: str, at: int = NOW) -> Any:
     """Return a pod's report."""
-    numbers = {"processed_total": 40, "consume_rate": 10, "inflight": 1, "queued": 7}
-    more = {"assigned_partitions": 2, "cpu_seconds": 1.5}
-    return made(ConsumerProgress, at=at, source=pod, **numbers, **more)
+    numbers = {"processed_total": 40, "queued": 7, "cpu_seconds": 1.5}
+    return made(ConsumerProgress, at=at, source=pod, **numbers)
 
 
 def started(pod: str) -> Any:
     """Return a pod's first report."""
-    of_group = {"balancer": "range", "concurrency": 4, "process_ms": 2, "instance_id": None}
-    return made(PodStarted, source=pod, process_started_at=NOW, **of_group)
+    return made(PodStarted, source=pod, process_started_at=NOW, concurrency=4)
 
 
 def scrape(
@@ -126,25 +124,9 @@ HPA = hpa(
 )
 SPIKE = made(LoadStep, step="spike_start", rate_before=10, rate_after=90)
 CALM = made(LoadStep, at=NOW + 9, step="spike_end", rate_before=90, rate_after=10)
-LATENESS = dict.fromkeys(("lateness_p50_ms", "lateness_p99_ms", "lateness_max_ms"), 0)
-END = made(
-    StreamFinished,
-    at=NOW + 20,
-    **dict.fromkeys(("planned", "sent", "acked"), 1),
-    **dict.fromkeys(("failed", "unknown"), 0),
-    **LATENESS,
-    fell_behind=False,
-    reason="completed",
-    stream_sha256="",
-)
-LOAD = made(
-    ProducerProgress,
-    planned=100,
-    sent=99,
-    acked=98,
-    failed=1,
-    **LATENESS | {"lateness_p50_ms": 2, "lateness_p99_ms": None, "lateness_max_ms": 8},
-)
+END = made(StreamFinished, at=NOW + 20)
+LATENESS = {"lateness_p50_ms": 2, "lateness_max_ms": 8}
+LOAD = made(ProducerProgress, planned=100, sent=99, acked=98, failed=1, **LATENESS)
 PHASES = [
     made(Phase, name=name, state=state)
     for name, state in (
@@ -155,7 +137,7 @@ PHASES = [
         ("await_ready", "failed"),
     )
 ]
-STOPPED = made(PodStopped, source="b", reason="", is_graceful=True, abandoned=0, processed_total=40)
+STOPPED = made(PodStopped, source="b", processed_total=40)
 PODS = [*map(started, "abc"), progress("a"), progress("b"), progress("c", NOW - 11 * SECOND)]
 GAP = made(ReadGap, what="hpa", reason="away")
 

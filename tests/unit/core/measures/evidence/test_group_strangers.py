@@ -316,12 +316,6 @@ def test_a_member_is_a_pods_by_the_name_in_its_client_id() -> None:
     assert strangers(records, client_id="orders-{pod}") == [("orders-pod-z", 1)]
 
 
-def test_without_names_the_number_tells() -> None:
-    """As many members as pods are the run's; one more is foreign."""
-    assert strangers(readings("rdkafka", "rdkafka")) == []
-    assert strangers(readings("rdkafka", "rdkafka", "rdkafka")) == [(None, 1)]
-
-
 def test_a_pod_may_have_several_members() -> None:
     """Two threads of two pods are four members."""
     records = readings("rdkafka", "rdkafka", "rdkafka", "rdkafka")

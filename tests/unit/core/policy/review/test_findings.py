@@ -13,7 +13,6 @@ from tests.fakes.policies import (
     CPU,
     EXTERNAL,
     LAG_SCALER,
-    TARGET,
     behavior,
     composite,
     cron,
@@ -23,22 +22,16 @@ from tests.fakes.policies import (
     scaled_object,
 )
 
-from lagbench.adapters.kube.cluster_check import base_manifest
-from lagbench.catalog.catalog import policy_file
-from lagbench.catalog.catalog_files import list_policies
-from lagbench.catalog.strict_yaml import parse_documents, read_text
 from lagbench.core.hpa.controller_flags import KUBERNETES_ANNOTATION
 from lagbench.core.keda.loop.keda_hpa import CONTROLLER, SCALED_BY
 from lagbench.core.keda.object.scaled_object_spec import PAUSED
 from lagbench.core.policy.finding import Finding
-from lagbench.core.policy.review.policy_file import review_documents
 from lagbench.core.policy.review.policy_review import PolicyReview, review_policy
 from lagbench.core.policy.review.subject import KnownObjects, PolicyContext
 
 CASES = Path(__file__).parents[4] / "data" / "keda_webhook_cases.json.gz"
 EVEN = {"ensureEvenDistributionOfPartitions": "true"}
 IDLE = {"allowIdleConsumers": "true"}
-ONE_POD = {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 15}]}
 
 
 def review(
@@ -47,11 +40,6 @@ def review(
     """Return the review of a good policy with these fields, by default on 12 partitions."""
     around = context or PolicyContext(partitions=12)
     return review_policy(scaled_object(annotations, **spec), where="file", context=around)
-
-
-def on(partitions: int | None, **spec: Any) -> PolicyReview:
-    """Return the review on a topic of so many partitions."""
-    return review(context=PolicyContext(partitions=partitions), **spec)
 
 
 def found(review: PolicyReview, code: str) -> Finding:
@@ -308,177 +296,6 @@ def test_the_version_decides_on_the_tolerance_of_an_object(
     assert {*reviewed.codes} & {*about, "kubernetes-differs"} == codes
 
 
-@pytest.mark.parametrize(
-    ("version", "metric", "field"),
-    [
-        ("1.36", "External", "spec.minReplicas"),
-        ("1.37", "External", None),
-        ("1.37", "Resource", "spec.metrics"),
-    ],
-)
-def test_an_hpa_goes_to_zero_from_1_37_on(version: str, metric: str, field: str | None) -> None:
-    """It needs a metric that is there without a pod."""
-    sources = {"External": {"external": SOURCE}, "Resource": {"resource": RESOURCE}}
-    asked = hpa(minReplicas=0, metrics=[{"type": metric, **sources[metric]}])
-    around = KnownObjects(kubernetes=version)
-    reviewed = review_policy(asked, where="file", known_objects=around)
-
-    refused = [one.field for one in reviewed.findings if one.level == "refused"]
-    assert refused == ([] if field is None else [field])
-    assert ("hpa-to-zero" in reviewed.codes) is (field is None)
-
-
-@pytest.mark.parametrize(
-    ("annotations", "syncs", "every"), [({}, 2, 15), ({"lagbench.io/hpa-sync-seconds": "5"}, 5, 5)]
-)
-def test_a_window_is_counted_in_the_syncs_of_the_policy(
-    annotations: dict[str, str], syncs: int, every: int
-) -> None:
-    """20 s are two syncs, or five if the annotation sets 5 s."""
-    short = behavior(scaleDown=window(20))
-    reviewed = review(annotations, advanced=short, pollingInterval=10)
-
-    assert f"at most {syncs} syncs" in found(reviewed, "down-window-short").happens
-    assert f"every {every} s" in found(reviewed, "polling-interval-ignored").happens
-
-
-@pytest.mark.parametrize(
-    ("partitions", "spec", "climb", "level"),
-    [
-        (12, {"minReplicaCount": 3, "advanced": behavior(
-            scaleUp={"policies": [{"type": "Pods", "value": 2, "periodSeconds": 15}]}
-        )}, (3, 5, 7, 9, 11), "warning"),
-        (12, {"advanced": percent(200)}, (2, 6, 12), "note"),
-        (24, {"maxReplicaCount": 23, "advanced": behavior(scaleUp=ONE_POD)}, 22, "warning"),
-        (24, {"maxReplicaCount": 24, "advanced": behavior(scaleUp=ONE_POD)}, 22, "warning"),
-        (100, {"maxReplicaCount": 24, "advanced": behavior(scaleUp=ONE_POD)}, 24, None),
-        (None, {"maxReplicaCount": 24, "advanced": behavior(scaleUp=ONE_POD)}, 24, None),
-        (24, {
-            "maxReplicaCount": 24,
-            "advanced": behavior(scaleUp=ONE_POD),
-            "triggers": [kafka(**IDLE)],
-        }, 24, None),
-        (12, {"triggers": [cron(5)]}, (), None),
-    ],
-)  # fmt: skip
-def test_where_a_climb_ends(
-    partitions: int | None, spec: dict[str, Any], climb: Any, level: str | None
-) -> None:
-    """A metric capped at 24 is near enough to 22 for the HPA; the ceiling only cuts off."""
-    reviewed = on(partitions, **spec)
-    sticks = [item.level for item in reviewed.findings if item.code == "cap-sticks"]
-
-    assert (reviewed.climb if isinstance(climb, tuple) else reviewed.climb[-1]) == climb
-    assert sticks == ([] if level is None else [level])
-
-
-def test_under_a_formula_the_trigger_s_threshold_is_no_lag_per_replica() -> None:
-    """No gain, no rest, no word against the SLO come from a number that the HPA never sees."""
-    context = PolicyContext(partitions=12, pod_rate=500, slo_seconds=30)
-    reviewed = review(context=context, **OF_ITS_TARGET)
-
-    assert (reviewed.loop_gain, reviewed.standing_lag_seconds) == (None, None)
-    assert not {"threshold-suggestion", "threshold-breaks-slo"} & {*reviewed.codes}
-
-
-@pytest.mark.parametrize(("slo", "is_said"), [(5, True), (30, False)])
-def test_a_suggested_threshold_says_its_loop_gain(slo: float, is_said: bool) -> None:
-    """500/s x 5 s x 0.75 has a gain of 4: without a window the replicas swing by themselves."""
-    context = PolicyContext(partitions=12, pod_rate=500, slo_seconds=slo)
-    reviewed = review(context=context, triggers=[kafka(lagThreshold="100000")])
-
-    assert (" 4.0 " in found(reviewed, "threshold-breaks-slo").instead) is is_said
-
-
-@pytest.mark.parametrize(
-    ("seconds", "pause", "codes"),
-    [
-        (60, 120.0, ["down-window-under-pause"]),
-        (120, 120.0, []),
-        (20, 10.0, []),
-        (20, None, ["down-window-short"]),
-        (None, 600.0, ["down-window-under-pause"]),  # the default of 300 s
-    ],
-)
-def test_a_scale_down_window_is_compared_with_the_known_pause(
-    seconds: int | None, pause: float | None, codes: list[str]
-) -> None:
-    """With a pause that is known its length decides; without, a short window is told."""
-    for rules in ({}, {"scaleUp": {}}) if seconds is None else ({"scaleDown": window(seconds)},):
-        advanced = behavior(**rules) if rules else None  # type: ignore[arg-type]
-        reviewed = review(context=PolicyContext(pause_seconds=pause), advanced=advanced)
-        assert [code for code in reviewed.codes if code.startswith("down-window")] == codes
-
-
-@pytest.mark.parametrize(
-    ("address", "level", "instead"),
-    [
-        ("http://lag-scaler.default.svc", "broken", "lag-scaler.default.svc:6000"),
-        ("http://lag-scaler:7000/", "broken", "lag-scaler:7000"),
-        ("lag-scaler", "warning", "lag-scaler:6000"),
-    ],
-)
-def test_the_suggested_address_is_not_warned_of_in_its_turn(
-    address: str, level: str, instead: str
-) -> None:
-    """It has a port, so a second check is silent."""
-
-    def addresses(value: str) -> list[tuple[str, str]]:
-        trigger = {"type": "external", "metadata": {"scalerAddress": value}}
-        findings = review(triggers=[trigger]).findings
-        return [(one.level, one.instead) for one in findings if one.code == "scaler-address"]
-
-    assert addresses(address) == [(level, instead)]
-    assert not addresses(instead)
-
-
-@pytest.mark.parametrize(
-    ("servers", "level", "said", "instead"),
-    [
-        ("kafka", "broken", "missing port", "kafka:9092"),
-        ("PLAINTEXT://kafka:9093", "broken", "too many colons", "kafka:9093"),
-        ("a:9092;b:9092", "broken", "too many colons", "a:9092,b:9092"),
-        ("k:port", "broken", "unknown port", "k:9092"),
-        ("k:99999", "broken", "invalid port", "k:9092"),
-        ("k:9092,b", "warning", "missing port", "k:9092,b:9092"),
-        ("::1:9092", "broken", "too many colons", "HOST:9092"),
-    ],
-)
-def test_servers_that_cannot_be_dialled_are_named(
-    servers: str, level: str, said: str, instead: str
-) -> None:
-    """With the form that can be."""
-    finding = found(review(triggers=[kafka(bootstrapServers=servers)]), "server-address")
-
-    assert (finding.level, finding.instead) == (level, instead)
-    assert said in finding.happens
-
-
-@pytest.mark.parametrize(
-    ("code", "trigger"),
-    [
-        *[
-            ("topic-impossible", kafka(topic=topic))
-            for topic in ("orders,payments", "orders-.*", "a b", "a*", "x" * 250, "..")
-        ],
-        *[
-            ("many-series", prometheus(query))
-            for query in (
-                'kafka_consumergroup_lag{consumergroup="g"}',
-                "sum by (topic) (a)",
-                "sum(a) by (topic)",
-                "rate(a[5m])",
-                "a / b",
-                "topk(3, a)",
-            )
-        ],
-    ],
-)
-def test_a_source_that_keda_cannot_read_as_it_is_meant(code: str, trigger: dict[str, Any]) -> None:
-    """KEDA reads one topic for each trigger, and takes one series."""
-    assert code in review(triggers=[trigger]).codes
-
-
 def test_a_refusal_hides_no_other_problem() -> None:
     """A misspelt parameter is the first warning, also beside a refused field; cron is read, too."""
     misspelt, wrong = kafka(lagTreshold="9"), cron(3)
@@ -536,121 +353,6 @@ def test_an_object_that_the_operator_refuses_cannot_run() -> None:
     ]
 
 
-def test_an_hpa_is_reviewed_as_well() -> None:
-    """A plain HPA on CPU sees no lag; one with KEDA's field names is rejected."""
-    assert review_policy(hpa(), where="f").codes == ("lag-not-seen", "no-behavior")
-    assert not review_policy(hpa(minReplicaCount=2), where="f").is_accepted
-
-
-@pytest.mark.parametrize(
-    ("manifest", "instead"),
-    [
-        *[(hpa(f"autoscaling/{v}"), "autoscaling/v2") for v in ("v2beta1", "v2beta2", "v99")],
-        (hpa("apps/v1"), "autoscaling/v2"),
-        (hpa(None), "autoscaling/v2"),
-        *[({**scaled_object(), "apiVersion": v}, "keda.sh/v1alpha1") for v in ("keda.sh/v1", None)],
-    ],
-)
-def test_a_version_that_is_not_served_is_refused(manifest: dict[str, Any], instead: str) -> None:
-    """The served one is the remedy, not another object."""
-    (finding,) = review_policy(manifest, where="f").findings
-
-    assert (finding.level, finding.code, finding.instead) == ("refused", "api-version", instead)
-
-
-def test_v1_is_v2_with_a_metric_on_cpu() -> None:
-    """With a percentage or without one; a field of v2 alone is unknown there."""
-    for spec in ({"targetCPUUtilizationPercentage": 70}, {}):
-        assert review_policy(hpa("autoscaling/v1", **spec), where="f").is_accepted
-    (finding,) = review_policy(hpa("autoscaling/v1", metrics=[]), where="f").findings
-    assert "autoscaling/v2" in finding.instead
-
-
-RESOURCE = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}}
-
-
-@pytest.mark.parametrize(
-    ("spec", "field"),
-    [
-        ({"scaleTargetRef": {"kind": "Deployment", "name": "w"}}, "spec.scaleTargetRef.apiVersion"),
-        ({"scaleTargetRef": {**TARGET, "name": ""}}, "spec.scaleTargetRef.name"),
-        ({"minReplicas": -1}, "spec.minReplicas"),
-        ({"minReplicas": 4}, "spec.maxReplicas"),
-        ({"maxReplicas": 3_000_000_000}, "spec.maxReplicas"),
-        ({"behavior": {"scaleUp": {"policies": []}}}, "spec.behavior.scaleUp.policies"),
-        (
-            {"behavior": {"scaleUp": {"stabilizationWindowSeconds": 3601}}},
-            "spec.behavior.scaleUp.stabilizationWindowSeconds",
-        ),
-        ({"metrics": [{"type": "Pods"}]}, "spec.metrics[0].pods"),
-        ({"metrics": [{"type": "Cpu", "resource": RESOURCE}]}, "spec.metrics[0].type"),
-        (
-            {"metrics": [{"type": "Resource", "resource": {**RESOURCE, "name": ""}}]},
-            "spec.metrics[0].resource.name",
-        ),
-        (
-            {
-                "metrics": [
-                    {
-                        "type": "Resource",
-                        "resource": {
-                            "name": "cpu",
-                            "target": {**RESOURCE["target"], "averageValue": "1"},  # type: ignore[dict-item]
-                        },
-                    }
-                ]
-            },
-            "spec.metrics[0].resource.target.averageValue",
-        ),
-        ({"metrics": "cpu"}, "spec.metrics"),
-        ({"metrics": ["cpu"]}, "spec.metrics[0]"),
-        ({"metrics": [{"type": "Resource", "resource": "cpu"}]}, "spec.metrics[0].resource"),
-        (
-            {"metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": 80}}]},
-            "spec.metrics[0].resource.target",
-        ),
-        ({"scaleTargetRef": "consumer"}, "spec.scaleTargetRef"),
-        ({"behavior": {"scaleUp": {"policies": 4}}}, "spec.behavior.scaleUp.policies"),
-    ],
-)
-def test_kubernetes_own_rules_refuse_an_hpa(spec: dict[str, Any], field: str) -> None:
-    """Each is named by its field, also where a field is of another type."""
-    findings = review_policy(hpa(**spec), where="f").findings
-
-    assert {(item.level, item.field) for item in findings} == {("refused", field)}
-
-
-@pytest.mark.parametrize(("metadata", "field"), [({}, "metadata.name"), ("h", "metadata")])
-def test_an_hpa_without_a_name_is_refused(metadata: Any, field: str) -> None:
-    """As a ScaledObject is."""
-    (finding,) = review_policy({**hpa(), "metadata": metadata}, where="f").findings
-    assert finding.field == field
-
-
-SOURCE = {"metric": {"name": "m"}, "target": {"type": "AverageValue", "averageValue": 0.5}}
-NAMED = {**SOURCE, "describedObject": {"kind": "Service", "name": "s"}}
-
-
-@pytest.mark.parametrize(
-    ("metrics", "code"),
-    [
-        ([{"type": "Pods", "pods": SOURCE}], "not-rehearsed-here"),
-        ([{"type": "Object", "object": NAMED}], "not-rehearsed-here"),
-        ([{"type": "Resource", "resource": {**RESOURCE, "name": "cpus"}}], "resource-unknown"),
-        ([{"type": "External", "external": SOURCE}], None),
-        (None, "lag-not-seen"),
-    ],
-)
-def test_what_of_an_hpa_is_stored(metrics: Any, code: str | None) -> None:
-    """A quantity may be a number, a null counts as absent, and a resource have any name."""
-    rules = {"scaleUp": {"tolerance": 0.05}}
-    reviewed = review_policy(hpa(metrics=metrics, minReplicas=None, behavior=rules), where="f")
-    told = {"not-rehearsed-here", "resource-unknown", "lag-not-seen"} & {*reviewed.codes}
-
-    assert reviewed.is_accepted
-    assert told == ({code} if code else set())
-
-
 @pytest.mark.parametrize(
     "spec",
     [
@@ -691,70 +393,6 @@ def test_a_boolean_is_no_text(metadata: dict[str, Any], field: str) -> None:
     assert '"false" in quotes' in finding.instead
 
 
-def test_the_three_thresholds_are_distinguished_by_rate_and_promise() -> None:
-    """At 4,000/s per pod and 10 s one is noise, one is low, one breaks the promise."""
-    context = PolicyContext(partitions=24, pod_rate=4000, slo_seconds=10, base_rate=6000)
-
-    codes = {
-        name: set(review_of_policies(f"lag-threshold-{name}", context).codes)
-        for name in ("1k", "10k")
-    }
-    high = review_of_policies("lag-threshold-100k", context)
-
-    assert codes["1k"] >= {"scales-on-noise", "threshold-suggestion"}
-    assert "scales-on-noise" not in codes["10k"]
-    assert "threshold-breaks-slo" in high.codes
-    assert high.suggested_lag_threshold == 30_000
-
-
-# Codes of the warnings (not of the notes), and the way up under full lag.
-EXPECTED: dict[str, tuple[set[str], tuple[int, ...]]] = {
-    "cpu-only": ({"down-window-short", "lag-not-seen"}, ()),
-    "cron-prewarm-plus-lag": ({"failing-trigger-blocks"}, (2, 6, 12)),
-    "lag-cpu-safety-net": ({"resource-holds-one-way"}, (2, 6, 12)),
-    "lag-default": (set(), (2, 4, 8, 12)),
-    "lag-even-distribution": (set(), (2, 12)),
-    "lag-fast-up-slow-down": (set(), (2, 6, 12)),
-    "lag-hello": ({"down-window-short"}, (2, 4)),
-    "lag-no-hysteresis": ({"down-window-short"}, (2, 12)),
-    "lag-overscale-2p": ({"down-window-short", "max-over-partitions"}, (2, 13, 24)),
-    "lag-partitions-with-lag": (set(), (2, 6, 12)),
-    "lag-quick": ({"down-window-short"}, (2, 6, 12)),
-    "lag-spark": ({"down-window-short"}, (2, 4)),
-    "lag-standard": (set(), (2, 8, 24)),
-    "lag-threshold-100k": (set(), (2, 6, 12, 24)),
-    "lag-threshold-10k": (set(), (2, 6, 12, 24)),
-    "lag-threshold-1k": (set(), (2, 6, 12, 24)),
-    "persistent-lag": (set(), (2, 4, 8, 12)),
-    "persistent-lag-aggressive": (set(), (2, 4, 8, 12)),
-    "persistent-lag-conservative": (set(), (2, 4, 8, 12)),
-    "persistent-lag-cost-optimised": (set(), (2, 6, 12)),
-    "production": (set(), (3, 9, 12)),
-    "prometheus-lag": ({"down-window-short"}, (2, 6, 12)),
-    "projected-lag": (set(), (2, 4, 8, 12)),
-    "scale-to-zero": (set(), (1, 5, 10, 12)),
-}
-
-OF_24_PARTITIONS = ("lag-standard", "lag-threshold-1k", "lag-threshold-10k", "lag-threshold-100k")
-
-
-def review_of_policies(name: str, context: PolicyContext | None = None) -> PolicyReview:
-    """Return the review of a policy of the catalog, beside the workload that it scales."""
-    path = policy_file(name)
-    found = review_documents(
-        parse_documents(read_text(path), where=name),
-        where=name,
-        context=context,
-        workloads=(base_manifest("consumer", "Deployment"),),
-    )
-    return found.policies[0]
-
-
-def test_every_policy_is_expected() -> None:
-    """A new policy states here what it warns of."""
-    assert set(list_policies()) == set(EXPECTED)
-
-
 @pytest.mark.parametrize(
     ("kind", "version", "level"),
     [
@@ -771,16 +409,3 @@ def test_sync_on_step_needs_a_push_trigger_and_kubernetes_1_37(
     reviewed = review({KUBERNETES_ANNOTATION: version}, triggers=[trigger])
 
     assert found(reviewed, "sync-on-step").level == level
-
-
-@pytest.mark.parametrize("name", list_policies())
-def test_the_warnings_of_each_policy(name: str) -> None:
-    """It is accepted, KEDA can run it, and only the listed warnings are raised."""
-    partitions = 24 if name in OF_24_PARTITIONS else 12
-
-    found = review_of_policies(name, PolicyContext(partitions=partitions))
-
-    assert found.is_accepted
-    assert found.can_run
-    warnings = {item.code for item in found.findings if item.level == "warning"}
-    assert (warnings, found.climb) == EXPECTED[name]
