@@ -61,7 +61,7 @@ def _is_unknown(found: Difference) -> bool:
 
 def difference_row(found: Difference, noise: NoiseFloor | None) -> tuple[str, ...]:
     """Return one measure's row; a dash where there is no value."""
-    floor = None if noise is None else noise.of_measure(found.name)
+    floor = None if noise is None else noise.widths.get(found.name)
     change = found.change(found.difference)
     if found.low is not None and found.high is not None:
         change += f" ({found.change(found.low)} to {found.change(found.high)})"
@@ -70,7 +70,7 @@ def difference_row(found: Difference, noise: NoiseFloor | None) -> tuple[str, ..
         found.number(found.mean_first),
         found.number(found.mean_second),
         change,
-        _within(found, None if floor is None else floor.half_width),
+        _within(found, floor),
         _within(found, found.bound),
         _UNKNOWN if found.holm_p is None else f"{found.holm_p:.2g}",
         found.verdict,
