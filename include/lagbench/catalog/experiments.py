@@ -117,12 +117,8 @@ def check_experiment(experiment: Experiment) -> dict[str, Cell]:
         if measure not in NAMED:
             close = get_close_matches(measure, NAMED, n=1, cutoff=0.5)
             hint = f"did you mean {close[0]}? " if close else ""
-            raise WrongInput(
-                where=where,
-                field=field,
-                value=measure,
-                allowed=f"{hint}a measure: {', '.join(sorted(NAMED))}",
-            )
+            allowed = f"{hint}a measure: {', '.join(sorted(NAMED))}"
+            raise WrongInput(where=where, field=field, value=measure, allowed=allowed)
     for field in DRAWN_FOR_PAIRS:
         for cell in experiment.cells:
             if field in experiment.overrides_of(cell):

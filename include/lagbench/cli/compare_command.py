@@ -49,12 +49,10 @@ def compare(
         ),
     ] = None,
     looks: Annotated[
-        str | None,
-        typer.Option(help="Numbers of pairs at which the test was planned (6,8,12)."),
+        str | None, typer.Option(help="Numbers of pairs at which the test was planned (6,8,12).")
     ] = None,
     measure: Annotated[
-        list[str] | None,
-        typer.Option(help="Test only this measure; may be given several times."),
+        list[str] | None, typer.Option(help="Test only this measure; may be given several times.")
     ] = None,
     bound: Annotated[
         list[str] | None,

@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lagbench.cli.asked_experiment import AskedExperiment, End, Place
-from lagbench.cli.experiment_plan import (
-    print_hours,
-    print_order,
-    print_prediction,
-    warn_of_target,
-)
+from lagbench.cli.experiment_plan import print_hours, print_order, print_prediction, warn_of_target
 from lagbench.cli.options import SettingsOption, TargetOption, TargetSettingsOption, refuse
 from lagbench.cli.terminal import Terminal
 from lagbench.errors import ExitCode, NotReady

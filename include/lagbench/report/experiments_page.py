@@ -19,21 +19,11 @@ from lagbench.catalog.catalog_files import list_experiments
 from lagbench.catalog.experiments import load_experiment
 from lagbench.core.compare.experiment import Execution, Experiment, Progress
 from lagbench.core.compare.experiment_figure import as_figure
-from lagbench.core.compare.experiment_page import (
-    SHOWN_HEADINGS,
-    ComparisonTable,
-    shown_row,
-    tested,
-)
+from lagbench.core.compare.experiment_page import SHOWN_HEADINGS, ComparisonTable, shown_row, tested
 from lagbench.core.compare.experiment_result import ExperimentResult
 from lagbench.errors import LagbenchError
 from lagbench.report.bench_page import render_bench_page
-from lagbench.results.executions import (
-    read_execution,
-    read_experiment,
-    read_progress,
-    read_result,
-)
+from lagbench.results.executions import read_execution, read_experiment, read_progress, read_result
 
 
 @dataclass(frozen=True, slots=True)

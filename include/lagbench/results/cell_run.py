@@ -135,10 +135,7 @@ def read_yaml(folder: RunFolder, file: Path) -> dict[str, Any]:
     except yaml.YAMLError as broken:
         content = str(broken)
     if not isinstance(content, dict):
-        raise WrongInput(
-            where=f"run {folder.reference}: {file.name}",
-            field="content",
-            value=str(content)[:80],
-            allowed="a YAML mapping",
-        )
+        allowed = "a YAML mapping"
+        where = f"run {folder.reference}: {file.name}"
+        raise WrongInput(where=where, field="content", value=str(content)[:80], allowed=allowed)
     return content

@@ -136,8 +136,7 @@ def _judged(folder: RunFolder, cell: str, root: Path, now: int) -> GateRecord:
 
     if pinned is None and last is None and not passed:
         return record(
-            "undetermined",
-            "its verdict is not pass, and there is no baseline to compare it with",
+            "undetermined", "its verdict is not pass, and there is no baseline to compare it with"
         )
     measures = folder.read_model(folder.measures, Measures)
     if pinned is not None and pinned.run_id == folder.run_id:

@@ -17,11 +17,7 @@ from lagbench.core.cluster.policy_manifest import HPA, POLICY_KINDS, SCALED_OBJE
 from lagbench.core.keda.loop.keda_hpa import is_driven, is_handed_over
 from lagbench.core.keda.object.scaled_object_rules import hpa_name
 from lagbench.core.policy.policy_limits import PolicyLimits
-from lagbench.core.scenario.run_names import (
-    RUN_ID_ANNOTATION,
-    RUN_ID_LABEL,
-    SWAP_ANNOTATION,
-)
+from lagbench.core.scenario.run_names import RUN_ID_ANNOTATION, RUN_ID_LABEL, SWAP_ANNOTATION
 from lagbench.core.workload_state import is_ready, refused_pods, repeated_ends, violated_level
 from lagbench.errors import NotReady, PodsEnded, PodsRefused, WrongInput
 

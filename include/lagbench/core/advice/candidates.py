@@ -19,11 +19,7 @@ from lagbench.core.advice.job import digest
 from lagbench.core.advice.manifest import Rules, Skeleton
 from lagbench.core.advice.model import Family, Knob
 from lagbench.core.advice.question import Question
-from lagbench.core.hpa.controller_flags import (
-    DEFAULT_KUBERNETES,
-    KUBERNETES_ANNOTATION,
-    has_gate,
-)
+from lagbench.core.hpa.controller_flags import DEFAULT_KUBERNETES, KUBERNETES_ANNOTATION, has_gate
 from lagbench.core.object_schema import value_at
 from lagbench.core.policy.policy_limits import LAG_THRESHOLD_ANNOTATION
 from lagbench.core.policy.stream_windows import WINDOWS_ANNOTATION

@@ -280,12 +280,8 @@ def require_kafka_secret(consumer: ConsumerSettings, secret: str | None) -> None
     """Reject placeholders of a log-in on a cluster whose settings name no Secret."""
     for place, name in consumer.kafka_told:
         if secret is None:
-            raise WrongInput(
-                where="scenario",
-                field=place,
-                value=f"{{{name}}}",
-                allowed="with KAFKA_SECRET in the target's settings, which names the Secret",
-            )
+            allowed = "with KAFKA_SECRET in the target's settings, which names the Secret"
+            raise WrongInput(where="scenario", field=place, value=f"{{{name}}}", allowed=allowed)
 
 
 def _variable(setting: str) -> str:

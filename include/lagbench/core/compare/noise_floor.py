@@ -57,9 +57,7 @@ class NoiseFloor(MeasureModel):
 
 
 def bounds_of(
-    floor: NoiseFloor | None,
-    measures: Collection[str] | None = None,
-    stated: Sequence[Bound] = (),
+    floor: NoiseFloor | None, measures: Collection[str] | None = None, stated: Sequence[Bound] = ()
 ) -> list[Bound]:
     """Return the bound of each tested measure, of which there is one.
 

@@ -283,11 +283,9 @@ def _check_metrics(manifest: Mapping[str, Any], where: str) -> None:
     for index, metric in enumerate(metrics if isinstance(metrics, list) else ()):
         kind = metric.get("type") if isinstance(metric, Mapping) else None
         if kind in ("External", "Object", "Pods"):
+            allowed = "Resource (external metrics need a ScaledObject, which names their source)"
             raise WrongInput(
-                where=where,
-                field=f"spec.metrics[{index}].type",
-                value=kind,
-                allowed="Resource (external metrics need a ScaledObject, which names their source)",
+                where=where, field=f"spec.metrics[{index}].type", value=kind, allowed=allowed
             )
 
 
@@ -295,11 +293,9 @@ def _check_target(target: ScaleTarget, where: str) -> None:
     """Reject a policy that scales another kind of workload; a run sets the name."""
     kinds = get_args(Workload)
     if target.kind not in kinds:
+        allowed = f"{' or '.join(kinds)}: a run puts its own consumers in the target's place"
         raise WrongInput(
-            where=where,
-            field="spec.scaleTargetRef.kind",
-            value=target.kind,
-            allowed=f"{' or '.join(kinds)}: a run puts its own consumers in the target's place",
+            where=where, field="spec.scaleTargetRef.kind", value=target.kind, allowed=allowed
         )
 
 

@@ -95,10 +95,7 @@ def load_of_series(
 
 
 def load_of_offsets(
-    offsets: npt.NDArray[np.int64],
-    starts: npt.NDArray[np.int64],
-    first: int,
-    step_seconds: int,
+    offsets: npt.NDArray[np.int64], starts: npt.NDArray[np.int64], first: int, step_seconds: int
 ) -> MeasuredLoad:
     """Return the load of a topic by its offsets [instant, partition] at the edges of the steps.
 

@@ -24,10 +24,7 @@ MOST_FILE_BYTES = 64 * 2**20
 MOST_SAMPLE_BYTES = 900_000
 """Below the 1,048,576 bytes of a batch that a broker takes by default, with key and header."""
 PayloadFormat = Literal["json-lines", "base64-lines"]
-_ALLOWED = {
-    "json-lines": "a JSON value",
-    "base64-lines": "the base64 of a message's bytes",
-}
+_ALLOWED = {"json-lines": "a JSON value", "base64-lines": "the base64 of a message's bytes"}
 
 
 class Payload(StrictModel):

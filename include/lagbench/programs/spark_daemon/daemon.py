@@ -228,9 +228,6 @@ def require_version(wanted: str, *, where: str) -> None:
     except PackageNotFoundError:
         own = "none"
     if wanted and own != wanted:
-        raise WrongInput(
-            where=where,
-            field="SPARK_STREAM_VERSION",
-            value=f"pyspark {own} in this pod",
-            allowed=f"{wanted}, as in the other pods of the run: use one image for all of them",
-        )
+        allowed = f"{wanted}, as in the other pods of the run: use one image for all of them"
+        value = f"pyspark {own} in this pod"
+        raise WrongInput(where=where, field="SPARK_STREAM_VERSION", value=value, allowed=allowed)
