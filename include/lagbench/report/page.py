@@ -286,6 +286,7 @@ def _flat(manifest: dict[str, Any]) -> list[tuple[str, str]]:
 
 SCRIPTS = ("theme", "samples", "marks", "panels", "charts", "tables")
 """Each adds to ``window.lagbench`` when it is read, in this order."""
+STYLES = ("theme", "page", "charts", "print")
 
 
 @cache
@@ -299,7 +300,7 @@ def scripts() -> str:
 def styles() -> str:
     """Return one style sheet: uPlot's, then ours."""
     library = asset("vendor/uplot/uPlot.min.css").strip()
-    return f"{library}\n{own_styles('theme', 'page', 'charts', 'print')}"
+    return f"{library}\n{own_styles(*STYLES)}"
 
 
 def own_scripts(*names: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, get_args
@@ -221,42 +221,35 @@ def check_fit(scenario: Scenario, policy: Policy) -> None:
     More replicas are fine with ``allow_overscale``. A ScaledObject without a kind follows the
     scenario's workload; one with a kind, and each HPA, must name that workload.
     """
-    limits = policy.limits
+    for where, field, value, allowed in _misfits(scenario, policy):
+        raise WrongInput(where=where, field=field, value=value, allowed=allowed)
+
+
+def _misfits(scenario: Scenario, policy: Policy) -> Iterator[tuple[str, str, object, str]]:
+    """Yield where, field, value and what is allowed."""
+    limits, of_scenario = policy.limits, f"scenario {scenario.name}"
     kind = policy.manifest["spec"]["scaleTargetRef"].get("kind")
     if kind and kind != scenario.consumer.workload:
-        raise WrongInput(
-            where=policy.where,
-            field="spec.scaleTargetRef.kind",
-            value=kind,
-            allowed=f"{scenario.consumer.workload}, the consumer.workload of scenario "
-            f"{scenario.name} (or set consumer.workload: {kind} in the scenario)",
-        )
+        allowed = f"{scenario.consumer.workload}, the consumer.workload of {of_scenario}"
+        allowed += f" (or set consumer.workload: {kind} in the scenario)"
+        yield policy.where, "spec.scaleTargetRef.kind", kind, allowed
     if policy.windows and scenario.hpa_sync_at_seconds is not None:
-        raise WrongInput(
-            where=f"scenario {scenario.name}",
-            field="hpa_sync_at_seconds",
-            value=scenario.hpa_sync_at_seconds,
-            allowed="none with this policy: its cron windows fix the stream's start",
-        )
+        allowed = "none with this policy: its cron windows fix the stream's start"
+        yield of_scenario, "hpa_sync_at_seconds", scenario.hpa_sync_at_seconds, allowed
     first = scenario.partitions
     for one in limits.of_triggers:
         if not one.counted(first):
-            metadata = policy.manifest["spec"]["triggers"][one.index]["metadata"]
-            raise WrongInput(
-                where=policy.where,
-                field=f"spec.triggers[{one.index}].metadata.partitionLimitation",
-                value=metadata["partitionLimitation"],
-                allowed=f"some of 0 to {first - 1}, the partitions of scenario {scenario.name}",
-            )
+            value = policy.manifest["spec"]["triggers"][one.index]["metadata"][
+                "partitionLimitation"
+            ]
+            field = f"spec.triggers[{one.index}].metadata.partitionLimitation"
+            allowed = f"some of 0 to {first - 1}, the partitions of {of_scenario}"
+            yield policy.where, field, value, allowed
     most = scenario.partition_plan.last
     if limits.ceiling_replicas > most and not scenario.allow_overscale:
-        raise WrongInput(
-            where=policy.where,
-            field=limits.ceiling_field,
-            value=limits.ceiling_replicas,
-            allowed=f"at most {most}, the partitions of scenario {scenario.name}: a "
-            "pod beyond them gets none (to show that, set allow_overscale: true in the scenario)",
-        )
+        allowed = f"at most {most}, the partitions of {of_scenario}: a pod beyond them gets none "
+        allowed += "(to show that, set allow_overscale: true in the scenario)"
+        yield policy.where, limits.ceiling_field, limits.ceiling_replicas, allowed
 
 
 def require_one_start(first: Policy, second: Policy) -> None:
@@ -358,12 +351,9 @@ def require_kubernetes(policy: Policy, git_version: str | None = None) -> None:
         named, cluster = policy.limits.flags.kubernetes, followed_version(git_version)
         has = f"the cluster has {git_version}"
         if named not in (None, cluster) and not is_handed:
-            raise WrongInput(
-                where=policy.where,
-                field=f"metadata.annotations[{KUBERNETES_ANNOTATION}]",
-                value=named,
-                allowed=f"{cluster}, or no annotation: {has}",
-            )
+            allowed = f"{cluster}, or no annotation: {has}"
+            field = f"metadata.annotations[{KUBERNETES_ANNOTATION}]"
+            raise WrongInput(where=policy.where, field=field, value=named, allowed=allowed)
         if not is_handed or not has_gate(gate, cluster):  # its API server stores the HPA
             version, here = cluster, has
     if has_gate(gate, version):
@@ -396,9 +386,6 @@ def require_kafka_log_in(policy: Policy, *, where: str) -> None:
         if not isinstance(read, KafkaTrigger) or trigger.authentication_ref is not None:
             continue
         if read.security.sasl == "none" and not read.security.is_tls:
-            raise WrongInput(
-                where=where,
-                field=f"spec.triggers[{trigger.index}].authenticationRef",
-                value="",
-                allowed="a TriggerAuthentication with the login of KEDA: this Kafka is secured",
-            )
+            allowed = "a TriggerAuthentication with the login of KEDA: this Kafka is secured"
+            field = f"spec.triggers[{trigger.index}].authenticationRef"
+            raise WrongInput(where=where, field=field, value="", allowed=allowed)

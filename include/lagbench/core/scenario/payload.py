@@ -63,12 +63,9 @@ class Samples:
 def read_samples(text: bytes, payload: Payload, *, where: str) -> Samples:
     """Return the samples in a file's bytes; empty lines are skipped."""
     if payload.key_field is not None and payload.format != "json-lines":
-        raise WrongInput(
-            where=where,
-            field="payload.key_field",
-            value=payload.key_field,
-            allowed="nothing with payload.format base64-lines: its fields are not known",
-        )
+        allowed = "nothing with payload.format base64-lines: its fields are not known"
+        field = "payload.key_field"
+        raise WrongInput(where=where, field=field, value=payload.key_field, allowed=allowed)
     if len(text) > MOST_FILE_BYTES:
         size = f"{len(text):,} bytes"
         raise _wrong(where, "the file", size, f"at most {MOST_FILE_BYTES:,} bytes")

@@ -250,8 +250,6 @@ def _changes(steps: list[ReplicaStep], spikes: Sequence[Spike]) -> list[ReplicaC
             by=step.by,
             reason="",
             precision_seconds=0.0,
-            is_reversal=False,
-            is_flip=False,
         )
         for step in steps
     ]

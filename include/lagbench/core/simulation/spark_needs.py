@@ -96,12 +96,9 @@ def check_spark_fit(
         )
     fewest = spark.dynamic_allocation_min
     if fewest is not None and fewest > floor:
-        raise WrongInput(
-            where=where,
-            field="consumer.spark.dynamic_allocation_min",
-            value=fewest,
-            allowed=f"at most {floor}: an executor needs a worker, and the floor has no more",
-        )
+        allowed = f"at most {floor}: an executor needs a worker, and the floor has no more"
+        field = "consumer.spark.dynamic_allocation_min"
+        raise WrongInput(where=where, field=field, value=fewest, allowed=allowed)
     needed = spark_mebibytes(consumer, limits.ceiling_replicas)
     if memory_mebibytes is not None and needed is not None and needed > memory_mebibytes:
         raise WrongInput(
