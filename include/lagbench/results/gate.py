@@ -119,12 +119,8 @@ def told_verdict(folder: RunFolder) -> str:
 
 def references(root: Path) -> dict[str, str]:
     """Return each cell's newest rehearsal that may be a reference: cell -> run id."""
-    newest = {}
-    for summary in list_runs(root):
-        folder = RunFolder(root / summary.run_id)
-        if summary.verdict == PASSED and (cell := _cell_as_reference(folder)) is not None:
-            newest[cell] = summary.run_id
-    return newest
+    passed = [one.run_id for one in list_runs(root) if one.verdict == PASSED]
+    return {cell: one for one in passed if (cell := _cell_as_reference(RunFolder(root / one)))}
 
 
 def _judged(folder: RunFolder, cell: str, root: Path, now: int) -> GateRecord:

@@ -239,12 +239,10 @@ def _misfits(scenario: Scenario, policy: Policy) -> Iterator[tuple[str, str, obj
     first = scenario.partitions
     for one in limits.of_triggers:
         if not one.counted(first):
-            value = policy.manifest["spec"]["triggers"][one.index]["metadata"][
-                "partitionLimitation"
-            ]
+            metadata = policy.manifest["spec"]["triggers"][one.index]["metadata"]
             field = f"spec.triggers[{one.index}].metadata.partitionLimitation"
             allowed = f"some of 0 to {first - 1}, the partitions of {of_scenario}"
-            yield policy.where, field, value, allowed
+            yield policy.where, field, metadata["partitionLimitation"], allowed
     most = scenario.partition_plan.last
     if limits.ceiling_replicas > most and not scenario.allow_overscale:
         allowed = f"at most {most}, the partitions of {of_scenario}: a pod beyond them gets none "
