@@ -33,11 +33,7 @@ _PLACES = (0, -1.5, 1.5, -2.5, 2.5, -3.5, 3.5, -4.5, 4.5)
 """Heights of a label above or below its point, the nearest first."""
 _START = """lagbench.theme.follow();
 lagbench.theme.button(document.getElementById("theme"));"""
-_BADGES = {
-    "advice": ("advice", "pass"),
-    "no_policy": ("no policy", "fail"),
-    "not_enough_data": ("not enough data", "undetermined"),
-}
+_BADGES = {"advice": "pass", "no_policy": "fail", "not_enough_data": "undetermined"}
 
 
 def write_advice(
@@ -58,7 +54,7 @@ def render(folder: AdviceFolder, advice: Advice, command: str) -> str:
     template = environment().get_template("advice.html.j2")
     return template.render(
         a=advice,
-        badge=_BADGES[advice.outcome],
+        badge=(advice.outcome.replace("_", " "), _BADGES[advice.outcome]),
         headline=headline(advice),
         shown=[(title, one, numbers(advice, one)) for title, one in _shown(advice)],
         chart=_chart(advice) if advice.front else None,

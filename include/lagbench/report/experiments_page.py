@@ -67,9 +67,7 @@ def experiment_rows(root: Path) -> list[tuple[Experiment, list[ExecutionState]]]
 
     The newest execution comes first, and the experiments by it.
     """
-    found: dict[str, tuple[Experiment, list[ExecutionState]]] = {}
-    for name in list_experiments():
-        found[name] = (load_experiment(name), [])
+    found = {n: (load_experiment(n), list[ExecutionState]()) for n in list_experiments()}
     for folder in (root / EXPERIMENTS_FOLDER).glob("*"):
         states = list[ExecutionState]()
         for one in reversed(executions(folder.name, root)):

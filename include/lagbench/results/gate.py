@@ -16,7 +16,7 @@ from typing import Literal
 
 from lagbench.adapters.runs.run_folder import RunFolder, RunSummary, list_runs, runs_root
 from lagbench.core.cluster.lease import longest_run_seconds
-from lagbench.core.compare.compare import Comparison, compare_measures
+from lagbench.core.compare.compare import Comparison, compare_measures, status_of
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.verdict.in_words import headline
@@ -146,12 +146,7 @@ def _judged(folder: RunFolder, cell: str, root: Path, now: int) -> GateRecord:
         found["baseline"] = _against(RunFolder(root / pinned.run_id), measures)
     if last is not None and (pinned is None or last.run_id != pinned.run_id):
         found["last_night"] = _against(last, measures)
-    statuses = [comparison.status for comparison in found.values()]
-    status: GateStatus = "within"
-    if "regressed" in statuses:
-        status = "regressed"
-    elif "undetermined" in statuses:
-        status = "undetermined"
+    status = status_of([comparison.status for comparison in found.values()])
     reasons = [
         f"against {name} {comparison.reference_run_id}: {reason}"
         for name, comparison in record(status, **found).comparisons
