@@ -59,15 +59,14 @@ class GateRecord(MeasureModel):
         return tuple((name, found) for name, found in named if found is not None)
 
 
-def judge_night(folder: RunFolder, *, now: int, root: Path | None = None) -> GateRecord:
+def judge_night(folder: RunFolder, *, now: int) -> GateRecord:
     """Compare a measured rehearsal, and write comparison.json into its folder.
 
     The first one that passes becomes the baseline of its cell, from ``now`` (unix ns) on.
 
     :raises NotReady: the run has no measures, or its folder does not show its cell.
     """
-    root = root or folder.path.parent
-    cell = cell_of(folder)
+    root, cell = folder.path.parent, cell_of(folder)
     if cell is None:
         raise NotReady(
             f"run {folder.run_id} has no readable cell: scenario.yaml, or the manifest's field "
