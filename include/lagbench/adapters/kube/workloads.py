@@ -371,13 +371,10 @@ def require_admitted(kube: Kube, workload: Manifest, *, where: str) -> None:
     violated = violated_level(warnings, kube.get("Namespace", kube.namespace) or {})
     if violated is not None:
         level, fields = violated
-        raise WrongInput(
-            where=where,
-            field="spec.template",
-            value=f'a pod that violates PodSecurity "{level}"',
-            allowed=f"a pod that namespace {kube.namespace} admits. The API server says what to "
-            f"change: {fields}. An example is in docs/own-consumer.md",
-        )
+        allowed = f"a pod that namespace {kube.namespace} admits. The API server says what to "
+        allowed += f"change: {fields}. An example is in docs/own-consumer.md"
+        value = f'a pod that violates PodSecurity "{level}"'
+        raise WrongInput(where=where, field="spec.template", value=value, allowed=allowed)
 
 
 def logs_of_pod(kube: Kube, pod: Mapping[str, Any]) -> dict[str, str]:

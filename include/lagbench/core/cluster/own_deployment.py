@@ -256,13 +256,10 @@ class KafkaSettings:
                 is_known = self.value(name.removeprefix(KAFKA_PREFIX)) is not None
             if not is_known:
                 known = ", ".join(sorted({*self.values, *_DEFAULTS}))
-                raise WrongInput(
-                    where="scenario",
-                    field=place,
-                    value=f"{{{name}}}",
-                    allowed=f"settings that this Kafka has: {known}; AIRFLOW_CONN_KAFKA_DEFAULT "
-                    "has the others, if it needs them",
-                )
+                allowed = f"settings that this Kafka has: {known}; AIRFLOW_CONN_KAFKA_DEFAULT "
+                allowed += "has the others, if it needs them"
+                where = "scenario"
+                raise WrongInput(where=where, field=place, value=f"{{{name}}}", allowed=allowed)
 
     def secret_values(self, consumer: ConsumerSettings) -> dict[str, str]:
         """Return the settings that the consumer's placeholders name."""

@@ -303,13 +303,10 @@ def require_one_source(manifest: Mapping[str, Any], where: str) -> None:
     for name, what in (("topic", "topics"), ("consumerGroup", "groups")):
         named = sorted({str(one[name]) for one in lag if one.get(name)})
         if len(named) > 1:
-            raise WrongInput(
-                where=where,
-                field=f"spec.triggers[].metadata.{name}",
-                value=", ".join(named),
-                allowed=f"one of them: a run or a swap has one topic and one group, and would read "
-                f"the same lag for all these {what}. Take each with the triggers that it has",
-            )
+            allowed = "one of them: a run or a swap has one topic and one group, and would read "
+            allowed += f"the same lag for all these {what}. Take each with the triggers that it has"
+            field = f"spec.triggers[].metadata.{name}"
+            raise WrongInput(where=where, field=field, value=", ".join(named), allowed=allowed)
 
 
 def require_own_controller(policy: Policy, *, where: str, is_embedded: bool) -> None:
@@ -326,13 +323,10 @@ def require_own_controller(policy: Policy, *, where: str, is_embedded: bool) -> 
         return
     if isinstance(policy.spec, ScaledObjectSpec) and is_handed_over(manifest):
         return
-    raise WrongInput(
-        where=where,
-        field=f"metadata.annotations[{name}]",
-        value=annotations[name],
-        allowed="no value on a cluster, where kube-controller-manager has one for all HPAs (or "
-        f"hand the ScaledObject over to {CONTROLLER}, docs/kubernetes.md)",
-    )
+    allowed = "no value on a cluster, where kube-controller-manager has one for all HPAs (or "
+    allowed += f"hand the ScaledObject over to {CONTROLLER}, docs/kubernetes.md)"
+    field = f"metadata.annotations[{name}]"
+    raise WrongInput(where=where, field=field, value=annotations[name], allowed=allowed)
 
 
 def require_kubernetes(policy: Policy, git_version: str | None = None) -> None:
@@ -362,12 +356,10 @@ def require_kubernetes(policy: Policy, git_version: str | None = None) -> None:
     for side in ("scaleUp", "scaleDown"):
         value = (value_at(manifest, f"{field}.{side}") or {}).get("tolerance")
         if value is not None:
+            allowed = f"Kubernetes {GATES[gate]} or newer, {here}: an older one drops "
+            allowed += "it, and the tolerance stays 10 %"
             raise WrongInput(
-                where=policy.where,
-                field=f"{field}.{side}.tolerance",
-                value=value,
-                allowed=f"Kubernetes {GATES[gate]} or newer, {here}: an older one drops "
-                "it, and the tolerance stays 10 %",
+                where=policy.where, field=f"{field}.{side}.tolerance", value=value, allowed=allowed
             )
 
 

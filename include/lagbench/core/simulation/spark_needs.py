@@ -87,13 +87,10 @@ def check_spark_fit(
     where = f"scenario {scenario.name}"
     cores = floor * spark.cores_per_worker
     if cores > scenario.partitions:
-        raise WrongInput(
-            where=where,
-            field="consumer.spark.cores_per_worker",
-            value=spark.cores_per_worker,
-            allowed=f"at most {scenario.partitions // max(1, floor)}: the floor of {floor} workers "
-            f"has {cores} cores, and a task is one of {scenario.partitions} partitions",
-        )
+        allowed = f"at most {scenario.partitions // max(1, floor)}: the floor of {floor} workers "
+        allowed += f"has {cores} cores, and a task is one of {scenario.partitions} partitions"
+        field = "consumer.spark.cores_per_worker"
+        raise WrongInput(where=where, field=field, value=spark.cores_per_worker, allowed=allowed)
     fewest = spark.dynamic_allocation_min
     if fewest is not None and fewest > floor:
         allowed = f"at most {floor}: an executor needs a worker, and the floor has no more"
