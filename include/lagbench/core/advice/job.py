@@ -6,13 +6,14 @@ on a scenario, so that a chunk of jobs, or a broadcast, carries it once.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
-from lagbench.core.compare.cell_identity import content_digest
 from lagbench.core.policy.policy import Policy
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.simulation.simulate import simulate
@@ -74,7 +75,8 @@ class Outcome:
 
 def digest(content: Any) -> str:
     """Return a short name of plain data that is the same everywhere."""
-    return content_digest(content)[:24]
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 def new_job(
