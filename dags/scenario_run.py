@@ -157,8 +157,7 @@ def bench_down(run_folder: str) -> list[str]:
     folder = CellRun.open(run_folder).folder
     with phase(folder, "bench_down"):
         return take_bench_down(
-            was_started_here=is_own_bench(folder),
-            keep_bench=bool(context["params"]["keep_bench"]),
+            was_started_here=is_own_bench(folder), keep_bench=bool(context["params"]["keep_bench"])
         )
 
 

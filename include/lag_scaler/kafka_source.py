@@ -30,10 +30,7 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no __all__
-    AdminClient,
-    OffsetSpec,
-)
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it has no __all__
 
 from lag_scaler.kafka_process import MARGIN_SECONDS, longest_sample_seconds
 from lag_scaler.offsets import (

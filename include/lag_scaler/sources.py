@@ -23,9 +23,7 @@ class LagSource(Protocol):
 
 
 def open_source(
-    address: SourceAddress,
-    now_ns: Callable[[], int],
-    environment: Mapping[str, str] | None = None,
+    address: SourceAddress, now_ns: Callable[[], int], environment: Mapping[str, str] | None = None
 ) -> LagSource:
     """Return the source of a cluster.
 

@@ -116,9 +116,7 @@ CONTROLLER_REVISION = Resource(
     "apps/v1", "ControllerRevision", "controllerrevisions", verbs=_READ_ONLY
 )
 JOB = _workload(
-    *("batch/v1", "Job", "jobs"),
-    apply_defaults=rules.default_job,
-    find_faults=rules.job_faults,
+    *("batch/v1", "Job", "jobs"), apply_defaults=rules.default_job, find_faults=rules.job_faults
 )
 AUTOSCALER = _workload(
     *("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "hpa"),

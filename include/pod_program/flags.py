@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Literal, NoReturn, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Generic, Literal, NoReturn, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -41,6 +41,13 @@ class Flag:
     variables: tuple[str, ...] = ()
     """Variables of the environment that count, in this order, if the flag is not given."""
     is_variable_only: bool = False
+
+
+PodName = Annotated[
+    str,
+    Flag(variables=("POD_NAME",), is_variable_only=True),
+    Field(description="the pod's metadata.name"),
+]
 
 
 class Settings(BaseModel):

@@ -71,12 +71,9 @@ def as_lines(settings: Mapping[str, str]) -> str:
     """Return settings in the form of a file."""
     for name, value in settings.items():
         if "\n" in value.strip():
-            raise WrongInput(
-                where="Kafka settings",
-                field=name,
-                value="(several lines)",
-                allowed=f"a file: {name.removesuffix('.pem')}.location instead of {name}",
-            )
+            allowed = f"a file: {name.removesuffix('.pem')}.location instead of {name}"
+            where = "Kafka settings"
+            raise WrongInput(where=where, field=name, value="(several lines)", allowed=allowed)
     return "".join(f"{name}={value.strip()}\n" for name, value in settings.items())
 
 

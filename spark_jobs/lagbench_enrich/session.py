@@ -21,7 +21,7 @@ from lagbench.programs.consumer.consumer_settings import WorkOptions
 from lagbench.programs.run_flags import RunFlags
 from lagbench.programs.spark_daemon.daemon import require_version, secret_of
 from lagbench.shared_with_spark.spark_job import AUTHENTICATED, SECRET_SETTING
-from pod_program.flags import CommandLine, Flag, Settings
+from pod_program.flags import CommandLine, Flag, PodName, Settings
 
 # Batches are short: the optimising compiler would take the cores from the work.
 _JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -131,9 +131,7 @@ class EnrichOptions(WorkOptions, SparkFlags, RunFlags, Settings):
         "", description="version of Spark in every pod of the run; empty: not compared"
     )
     floor_workers: int = Field(1, ge=0, description="executors that must be there and warm first")
-    pod_name: Annotated[str, Flag(variables=("POD_NAME",), is_variable_only=True)] = Field(
-        description="the pod's metadata.name"
-    )
+    pod_name: PodName
     bind_address: Annotated[str, Flag(variables=("BIND_ADDRESS",), is_variable_only=True)] = Field(
         "127.0.0.1", description="address at which executors reach the driver"
     )

@@ -28,16 +28,7 @@ from lagbench_spark.bad_messages import (
     of_pods,
     reordered,
 )
-from lagbench_spark.messages import (
-    Ints,
-    Mask,
-    Rows,
-    Rules,
-    Work,
-    picked,
-    read_events,
-    read_work,
-)
+from lagbench_spark.messages import Ints, Mask, Rows, Rules, Work, picked, read_events, read_work
 
 BIN_NS, SECOND_NS = 100_000_000, 1_000_000_000
 NAMED_STRANGERS = 5

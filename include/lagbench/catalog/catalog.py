@@ -32,12 +32,7 @@ from lagbench.catalog.scenario_errors import require_numbers, wrong_file
 from lagbench.catalog.strict_yaml import parse_mapping, parse_yaml, read_bytes, read_text
 from lagbench.core.cluster.policy_manifest import check_actions
 from lagbench.core.object_meta import left_out
-from lagbench.core.policy.policy import (
-    Policy,
-    check_fit,
-    check_policy,
-    require_one_start,
-)
+from lagbench.core.policy.policy import Policy, check_fit, check_policy, require_one_start
 from lagbench.core.policy.rate_scale import scaled_policy, scaled_scenario
 from lagbench.core.policy.review.policy_file import policies_of, title_of
 from lagbench.core.scenario.actions import MOST_PARTITIONS, SwapPolicy
@@ -220,10 +215,7 @@ def _with_samples(scenario: Scenario, scenario_file: Path) -> Scenario:
     content = read_bytes(path, most=MOST_FILE_BYTES)
     samples = read_samples(content, payload, where=str(path))
     known = with_samples(
-        payload,
-        content,
-        samples,
-        partition_shares=sample_shares(samples, scenario.partitions),
+        payload, content, samples, partition_shares=sample_shares(samples, scenario.partitions)
     )
     return scenario.model_copy(update={"payload": known.model_copy(update={"file": str(path)})})
 
@@ -237,12 +229,9 @@ def _require_few_partitions(scenario: Scenario, where: str) -> None:
 def _require_poisoned_messages(scenario: Scenario, where: str) -> None:
     if scenario.poison is None or len(poisoned_seqs(scenario)):
         return
-    raise WrongInput(
-        where=where,
-        field="poison",
-        value=scenario.poison.model_dump(),
-        allowed="a key with messages in that part of the stream; key_rank 1 is the most frequent",
-    )
+    allowed = "a key with messages in that part of the stream; key_rank 1 is the most frequent"
+    value = scenario.poison.model_dump()
+    raise WrongInput(where=where, field="poison", value=value, allowed=allowed)
 
 
 def policy_file(name_or_path: str | Path) -> Path:
@@ -390,12 +379,9 @@ def _swapped(scenario: Scenario, rate_scale: float) -> dict[int, SwappedPolicy]:
             checked, text = _read_policy(path, rate_scale)
             check_fit(scenario, checked)
             if checked.windows:
-                raise WrongInput(
-                    where=checked.where,
-                    field=field,
-                    value=action.policy,
-                    allowed="a policy without cron windows: only the first policy's are placed",
-                )
+                allowed = "a policy without cron windows: only the first policy's are placed"
+                where = checked.where
+                raise WrongInput(where=where, field=field, value=action.policy, allowed=allowed)
             found[number] = SwappedPolicy(path.stem, checked, text)
     return found
 

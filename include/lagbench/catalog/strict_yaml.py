@@ -191,11 +191,7 @@ def line_of(text: str, field: str) -> int | None:
 
 
 def parse_documents(
-    text: str,
-    *,
-    where: str,
-    loader: type[StrictLoader] = StrictLoader,
-    is_private: bool = False,
+    text: str, *, where: str, loader: type[StrictLoader] = StrictLoader, is_private: bool = False
 ) -> list[Any]:
     """Return the documents in ``text`` except empty ones; ``WrongInput`` as for one document."""
     found = _read(lambda: list(yaml.load_all(text, Loader=loader)), text, where, is_private)
@@ -216,12 +212,9 @@ def _read(read: Callable[[], Any], text: str, where: str, is_private: bool = Fal
             where=where, field=f"line {number}", value=line, allowed=f"valid YAML ({error.problem})"
         ) from error
     except (yaml.YAMLError, ValueError) as error:
-        raise WrongInput(
-            where=where,
-            field="text",
-            value=HIDDEN if is_private else text[:40],
-            allowed=f"valid YAML ({error})",
-        ) from error
+        allowed = f"valid YAML ({error})"
+        value = HIDDEN if is_private else text[:40]
+        raise WrongInput(where=where, field="text", value=value, allowed=allowed) from error
 
 
 def parse_mapping(text: str, *, where: str) -> dict[str, Any]:

@@ -63,8 +63,7 @@ def advise(
     *,
     slo: SloOption = None,
     observation: Annotated[
-        str | None,
-        typer.Option(metavar="RUN", help="The load of an observation instead."),
+        str | None, typer.Option(metavar="RUN", help="The load of an observation instead.")
     ] = None,
     policy: Annotated[
         str | None, typer.Option(help="The present policy; default: the scenarios' own.")

@@ -49,12 +49,10 @@ def compare(
         ),
     ] = None,
     looks: Annotated[
-        str | None,
-        typer.Option(help="Numbers of pairs at which the test was planned (6,8,12)."),
+        str | None, typer.Option(help="Numbers of pairs at which the test was planned (6,8,12).")
     ] = None,
     measure: Annotated[
-        list[str] | None,
-        typer.Option(help="Test only this measure; may be given several times."),
+        list[str] | None, typer.Option(help="Test only this measure; may be given several times.")
     ] = None,
     bound: Annotated[
         list[str] | None,
@@ -327,10 +325,9 @@ def _print_table(
         console.say(f"{place:6}  {side}: {', '.join(run.run_id for run in runs)}")
     shown, whole = ("measure", *headings), rows
     if floor is not None:
+        widths = floor.widths
         noise = {
-            measure.heading: measure.number(found.half_width)
-            for measure in NAMED.values()
-            if (found := floor.of_measure(measure.name)) is not None
+            of.heading: of.number(widths[name]) for name, of in NAMED.items() if name in widths
         }
         shown = ("measure", *headings[:3], "noise ±", *headings[3:])
         whole = [(*row[:4], noise.get(str(row[0]), "–"), *row[4:]) for row in rows]
@@ -345,10 +342,7 @@ def _print_floor(console: Terminal, floor: NoiseFloor) -> None:
     """Print the noise floor of a cell."""
     from lagbench.core.measures.measures import NAMED
 
-    rows = [
-        (measure.heading, measure.number(found.half_width), str(found.n))
-        for measure in NAMED.values()
-        if (found := floor.of_measure(measure.name)) is not None
-    ]
+    known = [(NAMED[found.name], found) for found in floor.noise]
+    rows = [(of.heading, of.number(found.half_width), str(found.n)) for of, found in known]
     console.table(("measure", "noise ±", "pairs"), rows, right=("noise ±", "pairs"))
     console.say(f"noise floor: {floor.text}")

@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lagbench.cli.asked_experiment import AskedExperiment, End, Place
-from lagbench.cli.experiment_plan import (
-    print_hours,
-    print_order,
-    print_prediction,
-    warn_of_target,
-)
+from lagbench.cli.experiment_plan import print_hours, print_order, print_prediction, warn_of_target
 from lagbench.cli.options import SettingsOption, TargetOption, TargetSettingsOption, refuse
 from lagbench.cli.terminal import Terminal
 from lagbench.errors import ExitCode, NotReady
@@ -121,12 +116,23 @@ def experiment(
 
 
 def _of_policies(scenario: str, policies: Sequence[str], pairs: int) -> Experiment:
+    """Return the experiment that compares policies under one scenario, as a file would have it."""
     from lagbench.catalog.catalog import checked_cell
-    from lagbench.catalog.experiments import experiment_of_policies
+    from lagbench.catalog.experiments import as_name, experiment_of
     from lagbench.cli.rehearsal import run_seconds
 
     seconds = sum(run_seconds(checked_cell(scenario, policy=one)) for one in policies)
-    return experiment_of_policies(scenario, policies, pairs=pairs, seconds=seconds)
+    return experiment_of(
+        {
+            "name": as_name(f"{Path(scenario).stem}_policies"),
+            "title": f"{' against '.join(policies)} under {scenario}",
+            "question": f"Which of these policies is better under {scenario}?",
+            "scenario": scenario,
+            "cells": [{"name": as_name(Path(one).stem), "policy": one} for one in policies],
+            "pairs": pairs,
+            "hours": seconds * pairs / 3600,
+        }
+    )
 
 
 def _execute_all(console: Terminal, asked: Sequence[AskedExperiment]) -> ExitCode:

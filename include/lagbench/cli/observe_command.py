@@ -64,8 +64,7 @@ def observe(
         str | None, typer.Option(help="Its namespace; default: that of the context.")
     ] = None,
     kafka_config: Annotated[
-        Path | None,
-        typer.Option(help="A file of librdkafka settings: servers, TLS, SASL."),
+        Path | None, typer.Option(help="A file of librdkafka settings: servers, TLS, SASL.")
     ] = None,
     bootstrap_servers: Annotated[
         str | None, typer.Option(help="host:port of Kafka, instead of the one in the settings.")

@@ -77,11 +77,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, and nothin
 
 
 def asked_cell(
-    scenario: str,
-    policy: str | None,
-    seed: int | None,
-    settings: Sequence[str] | None,
-    **more: str,
+    scenario: str, policy: str | None, seed: int | None, settings: Sequence[str] | None, **more: str
 ) -> tuple[Cell, dict[str, str]]:
     """Return the checked cell of these options, and what they override in the scenario."""
     from lagbench.catalog.catalog import checked_cell, parse_settings

@@ -108,11 +108,7 @@ def opened_target(
 
     ``seconds``: how long the one run of the command takes, as predicted.
     """
-    from lagbench.orchestrator.airflow_server import (
-        require_healthy,
-        require_target,
-        running_server,
-    )
+    from lagbench.orchestrator.airflow_server import require_healthy, require_target, running_server
     from lagbench.orchestrator.target import find_target, require_playable
 
     cluster, state_dir = find_target(target, target_settings), project.state_dir()

@@ -61,11 +61,8 @@ def run_document(folder: RunFolder) -> tuple[ExitCode, dict[str, Any]]:
 
 def _of_group(folder: RunFolder) -> dict[str, Any]:
     found = known_measures(folder)
-    measures = None
-    if found is not None:
-        measures = {name: measure.read(found) for name, measure in NAMED.items()}
-    has_counts = folder.accounting.exists()
-    counts = folder.read_json(folder.accounting) if has_counts else None
+    measures = None if found is None else {name: of.read(found) for name, of in NAMED.items()}
+    counts = folder.read_json(folder.accounting) if folder.accounting.exists() else None
     return {"measures": measures, "accounting": counts}
 
 

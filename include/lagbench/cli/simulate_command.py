@@ -35,8 +35,7 @@ def simulate(
     scenario: ScenarioArgument,
     *,
     policy: Annotated[
-        list[str] | None,
-        typer.Option(help="A policy by name or path; may be given several times."),
+        list[str] | None, typer.Option(help="A policy by name or path; may be given several times.")
     ] = None,
     seeds: Annotated[
         int, typer.Option(min=1, max=1000, help="Number of seeds, starting at 1.")

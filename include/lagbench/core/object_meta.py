@@ -6,16 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from lagbench.core.object_schema import (
-    Refusal,
-    anything,
-    entry,
-    flag,
-    rows,
-    text,
-    texts,
-    whole,
-)
+from lagbench.core.object_schema import Refusal, anything, entry, flag, rows, text, texts, whole
 
 _TIME = text(
     pattern=r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})",

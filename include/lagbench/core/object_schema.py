@@ -239,10 +239,7 @@ def refuse_unknown_fields(
         if name not in known:
             close = get_close_matches(str(name), known, n=1, cutoff=0.6)
             hint = f"did you mean {close[0]}? Fields here: " if close else "fields here: "
-            raise WrongInput(
-                where=where,
-                field=f"{field}.{name}",
-                value=given[name],
-                allowed=hint + ", ".join(known),
-            )
+            allowed = hint + ", ".join(known)
+            value = given[name]
+            raise WrongInput(where=where, field=f"{field}.{name}", value=value, allowed=allowed)
     return given

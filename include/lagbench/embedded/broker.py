@@ -12,12 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
-from lagbench.embedded.child_server import (
-    ChildServer,
-    accepts_connections,
-    free_port,
-    require_free,
-)
+from lagbench.embedded.child_server import ChildServer, accepts_connections, free_port, require_free
 from lagbench.embedded.jars import BROKER, jar_paths
 from lagbench.embedded.java import JavaRuntime, find_java
 from lagbench.errors import NotReady, WrongInput

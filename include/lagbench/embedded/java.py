@@ -52,12 +52,8 @@ def find_java() -> JavaRuntime:
     """Return the Java to use; LAGBENCH_JAVA=system or =wheel forces one of the two."""
     choice = os.environ.get(CHOICE_VARIABLE, "")
     if choice not in {"", "system", "wheel"}:
-        raise WrongInput(
-            where="environment",
-            field=CHOICE_VARIABLE,
-            value=choice,
-            allowed="system, wheel, or unset",
-        )
+        allowed = "system, wheel, or unset"
+        raise WrongInput(where="environment", field=CHOICE_VARIABLE, value=choice, allowed=allowed)
     rejected: list[str] = []
     if choice != "wheel":
         home, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")

@@ -11,21 +11,9 @@ from dataclasses import replace
 from lagbench.core.hpa.controller_flags import DEFAULT_KUBERNETES, has_gate, version_of
 from lagbench.core.keda.object.scaled_object_spec import API_VERSION, KIND
 from lagbench.core.kubernetes_values import DEFAULT_MAX_REPLICAS
-from lagbench.core.policy.admission.api_server import (
-    Admission,
-    admit,
-    stored_form,
-    stored_hpa,
-)
+from lagbench.core.policy.admission.api_server import Admission, admit, stored_form, stored_hpa
 from lagbench.core.policy.admission.webhook import ClusterView, target_type
-from localkube.kinds import (
-    AUTOSCALER,
-    DEPLOYMENT,
-    STATEFUL_SET,
-    Column,
-    Select,
-    custom_kind,
-)
+from localkube.kinds import AUTOSCALER, DEPLOYMENT, STATEFUL_SET, Column, Select, custom_kind
 from localkube.kube_objects import ApiError, JsonObject, KubeObject, Write, field_at, scale_target
 from localkube.server import main
 from pod_program.shown import looks_secret

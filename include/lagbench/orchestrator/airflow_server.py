@@ -223,9 +223,7 @@ def _refuse_taken_port(port: int) -> None:
 
 
 def _wait_ready(
-    server: AirflowServer,
-    state_dir: Path,
-    supervisor: subprocess.Popen[bytes],
+    server: AirflowServer, state_dir: Path, supervisor: subprocess.Popen[bytes]
 ) -> None:
     give_up_at = time.monotonic() + READY_LIMIT_SECONDS
     pause, seen = threading.Event(), "no answer yet"

@@ -23,12 +23,7 @@ import psutil
 
 from lagbench.adapters.process.stop_signal import StopSignal
 from lagbench.orchestrator.airflow_environment import airflow_command
-from localkube.processes import (
-    GroupReaper,
-    kill_all,
-    session_members,
-    tied_command,
-)
+from localkube.processes import GroupReaper, kill_all, session_members, tied_command
 
 PARTS = {
     "api-server": (),

@@ -24,12 +24,7 @@ from lagbench.core.workload_state import selector_string
 from lagbench.embedded import bench
 from lagbench.embedded.kafka_choice import named_settings
 from lagbench.errors import LagbenchError, NotReady, UnknownKind, WrongInput
-from lagbench.orchestrator.target import (
-    CONTEXT_ADVICE,
-    access_of,
-    find_target,
-    require_known_sort,
-)
+from lagbench.orchestrator.target import CONTEXT_ADVICE, access_of, find_target, require_known_sort
 from lagbench.project import state_dir
 from pod_program.kafka_settings import SERVERS, checked, read_settings
 

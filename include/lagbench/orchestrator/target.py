@@ -176,10 +176,7 @@ class ClusterTarget:
     def clean_up(self, say: Callable[[str], None]) -> None:
         """Remove leftovers of ended runs from the cluster and from Kafka."""
         holder = stored_holder(state_dir())
-        with (
-            self.open_kube(patience_seconds=OUTAGE_SECONDS) as kube,
-            self._open_admin() as admin,
-        ):
+        with self.open_kube(patience_seconds=OUTAGE_SECONDS) as kube, self._open_admin() as admin:
             clear_cluster(kube, admin, say, holder=holder, run_id="lagbench-down")
 
     def settings(self) -> ClusterSettings:
@@ -338,9 +335,6 @@ def _require_spark_can_read(path: Path) -> None:
     try:
         java_options(read_settings(path))
     except ValueError as error:
-        raise WrongInput(
-            where=str(path),
-            field="settings",
-            value=HIDDEN,
-            allowed=f"what Spark can have, which accounts for messages: {error}",
-        ) from error
+        allowed = f"what Spark can have, which accounts for messages: {error}"
+        where = str(path)
+        raise WrongInput(where=where, field="settings", value=HIDDEN, allowed=allowed) from error

@@ -7,15 +7,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.advice.model import Advice, Candidate
 from lagbench.core.measures.measures import NAMED
 from lagbench.errors import NotReady
 from lagbench.report.axis import Axis
 from lagbench.report.bench_page import render_bench_page
-from lagbench.report.page import asset, content_security_policy, environment
+from lagbench.report.page import environment, inline, own_scripts, own_styles
 from lagbench.results.advice_files import (
     ADVICE_FOLDER,
     AdviceFolder,
@@ -35,11 +33,7 @@ _PLACES = (0, -1.5, 1.5, -2.5, 2.5, -3.5, 3.5, -4.5, 4.5)
 """Heights of a label above or below its point, the nearest first."""
 _START = """lagbench.theme.follow();
 lagbench.theme.button(document.getElementById("theme"));"""
-_BADGES = {
-    "advice": ("advice", "pass"),
-    "no_policy": ("no policy", "fail"),
-    "not_enough_data": ("not enough data", "undetermined"),
-}
+_BADGES = {"advice": "pass", "no_policy": "fail", "not_enough_data": "undetermined"}
 
 
 def write_advice(
@@ -56,32 +50,22 @@ def write_advice(
 
 def render(folder: AdviceFolder, advice: Advice, command: str) -> str:
     """Return the page's HTML."""
-    script = "\n".join(
-        [*(asset(f"scripts/{one}.js").strip() for one in ("theme", "tables")), _START]
-    )
-    names = ("theme", "page", "charts", "advice", "print")
-    style = "\n".join(asset(f"styles/{one}.css").strip() for one in names)
-    shown = _shown(advice)
-    return (
-        environment()
-        .get_template("advice.html.j2")
-        .render(
-            a=advice,
-            badge=_BADGES[advice.outcome],
-            headline=headline(advice),
-            shown=[(title, one, numbers(advice, one)) for title, one in shown],
-            chart=_chart(advice) if advice.front else None,
-            robust=_robust(advice),
-            named=NAMED,
-            short_field=short_field,
-            difference=folder.difference.read_text() if folder.difference.exists() else "",
-            policy=folder.policy.read_text() if folder.policy.exists() else "",
-            command=command,
-            prove=prove_command(command, folder),
-            script=Markup(script),  # noqa: S704 - ours
-            style=Markup(style),  # noqa: S704 - ours
-            content_security_policy=content_security_policy([script], [style]),
-        )
+    style = own_styles("theme", "page", "charts", "advice", "print")
+    template = environment().get_template("advice.html.j2")
+    return template.render(
+        a=advice,
+        badge=(advice.outcome.replace("_", " "), _BADGES[advice.outcome]),
+        headline=headline(advice),
+        shown=[(title, one, numbers(advice, one)) for title, one in _shown(advice)],
+        chart=_chart(advice) if advice.front else None,
+        robust=_robust(advice),
+        named=NAMED,
+        short_field=short_field,
+        difference=folder.difference.read_text() if folder.difference.exists() else "",
+        policy=folder.policy.read_text() if folder.policy.exists() else "",
+        command=command,
+        prove=prove_command(command, folder),
+        **inline(f"{own_scripts('theme', 'tables')}\n{_START}", style),
     )
 
 

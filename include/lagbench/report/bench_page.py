@@ -11,9 +11,8 @@ from functools import cache
 from urllib.parse import urlencode
 
 import jinja2
-from markupsafe import Markup
 
-from lagbench.report.page import asset, content_security_policy, environment
+from lagbench.report.page import environment, inline, own_scripts, own_styles
 
 PLACES: Mapping[str, str] = {
     "runs": "Runs",
@@ -33,25 +32,11 @@ def render_bench_page(
     :param here: the place of the navigation that it belongs to.
     :param prefix: the path below which the other pages are; None: the page is a file of its own.
     """
-    scripts = ("theme", "tables", "bench")
-    script = "\n".join(asset(f"scripts/{one}.js").strip() for one in scripts)
-    names = ("theme", "page", "charts", "bench", "print")
-    style = "\n".join(asset(f"styles/{one}.css").strip() for one in names)
-    own = "'none'" if prefix is None else "'self'"
-    return (
-        _templates()
-        .get_template(f"bench/{template}.html.j2")
-        .render(
-            title=title,
-            here=here,
-            prefix=prefix,
-            places=PLACES,
-            script=Markup(script),  # noqa: S704 - ours
-            style=Markup(style),  # noqa: S704 - ours
-            content_security_policy=content_security_policy([script], [style], own=own),
-            **content,
-        )
-    )
+    script = own_scripts("theme", "tables", "bench")
+    style = own_styles("theme", "page", "charts", "bench", "print")
+    content |= inline(script, style, own="'none'" if prefix is None else "'self'")
+    content |= {"title": title, "here": here, "prefix": prefix, "places": PLACES}
+    return _templates().get_template(f"bench/{template}.html.j2").render(content)
 
 
 def link(prefix: str | None, place: str, **query: object) -> str:

@@ -20,9 +20,8 @@ from lagbench.core.compare.comparable import (
 )
 from lagbench.core.compare.compare import BOUNDS
 from lagbench.core.compare.experiment_page import ComparisonTable
-from lagbench.core.compare.experiment_result import CellComparison
+from lagbench.core.compare.experiment_result import comparison_of
 from lagbench.core.compare.noise_floor import NoiseFloor, bounds_of, closest_floor
-from lagbench.core.compare.pairs import Pair, compare_pairs
 from lagbench.core.measures.measures import NAMED
 from lagbench.core.measures.model import NANOSECONDS
 from lagbench.errors import WrongInput
@@ -96,15 +95,8 @@ def render_compared(
     }
     tested = None
     if len(pairs) >= FEWEST_RUNS and not reasons:
-        measured = [Pair(a.measures, b.measures) for a, b in pairs]
-        names = side_names(pairs[0], varied)
-        tested = CellComparison(
-            first=names[0],
-            second=names[1],
-            pairs=tuple(range(1, len(pairs) + 1)),
-            left_out=(),
-            differences=compare_pairs(measured, bounds_of(noise), looks=(len(pairs),)),
-        )
+        names, numbered = side_names(pairs[0], varied), dict(enumerate(pairs, start=1))
+        tested = comparison_of(names, numbered, {}, bounds_of(noise), "pair")
     rows = list(_rows(every, noise))
     return render_bench_page(
         "compare",
@@ -154,8 +146,8 @@ def _rows(
                 if name in bounds and abs(change) > bounds[name].width(before):
                     status = "warn" if change > 0 else "pass"
             cells.append((measure.number(value), difference, status))
-        known = None if noise is None else noise.of_measure(name)
-        width = "" if known is None else f"± {measure.number(known.half_width)}"
+        known = None if noise is None else noise.widths.get(name)
+        width = "" if known is None else f"± {measure.number(known)}"
         yield measure.heading, cells, width
 
 

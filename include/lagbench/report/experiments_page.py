@@ -19,21 +19,11 @@ from lagbench.catalog.catalog_files import list_experiments
 from lagbench.catalog.experiments import load_experiment
 from lagbench.core.compare.experiment import Execution, Experiment, Progress
 from lagbench.core.compare.experiment_figure import as_figure
-from lagbench.core.compare.experiment_page import (
-    SHOWN_HEADINGS,
-    ComparisonTable,
-    shown_row,
-    tested,
-)
+from lagbench.core.compare.experiment_page import SHOWN_HEADINGS, ComparisonTable, shown_row, tested
 from lagbench.core.compare.experiment_result import ExperimentResult
 from lagbench.errors import LagbenchError
 from lagbench.report.bench_page import render_bench_page
-from lagbench.results.executions import (
-    read_execution,
-    read_experiment,
-    read_progress,
-    read_result,
-)
+from lagbench.results.executions import read_execution, read_experiment, read_progress, read_result
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +67,7 @@ def experiment_rows(root: Path) -> list[tuple[Experiment, list[ExecutionState]]]
 
     The newest execution comes first, and the experiments by it.
     """
-    found: dict[str, tuple[Experiment, list[ExecutionState]]] = {}
-    for name in list_experiments():
-        found[name] = (load_experiment(name), [])
+    found = {n: (load_experiment(n), list[ExecutionState]()) for n in list_experiments()}
     for folder in (root / EXPERIMENTS_FOLDER).glob("*"):
         states = list[ExecutionState]()
         for one in reversed(executions(folder.name, root)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
@@ -61,8 +62,4 @@ def _is_skipped(slo: SloResult) -> bool:
 
 def _clean(text: str) -> str:
     """Drop characters that XML 1.0 cannot hold; a broker's message may have them."""
-    return "".join(
-        c
-        for c in text
-        if c in "\t\n\r" or (" " <= c < "\ud800") or "\ue000" <= c < "\ufffe" or c > "\uffff"
-    )
+    return re.sub("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "", text)

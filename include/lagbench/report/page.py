@@ -95,7 +95,6 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
     templates.filters["since"] = lambda at: (
         UNKNOWN if at is None else f"{(at - series.origin_at) / NANOSECONDS:+.1f} s"
     )
-    script, style = f"{scripts()}\n{START}", styles()
     manifest = folder.read_json(folder.manifest) if folder.manifest.exists() else {}
     prediction, check = read_prediction(folder), folder.path / POLICY_CHECK_FILE
     earlier = read_earlier(folder)
@@ -131,11 +130,8 @@ def render(folder: RunFolder, measures: Measures, verdict: Verdict, series: RunS
         scenario=folder.read_text(folder.scenario) if folder.scenario.exists() else "",
         policy_check=folder.read_json(check) if check.exists() else None,
         shown=SHOWN_BAD_MESSAGES,
-        # Ours, and made safe by its author: the policy names the exact text.
-        data=Markup(data_block(series, measures)),  # noqa: S704
-        script=Markup(script),  # noqa: S704
-        style=Markup(style),  # noqa: S704
-        content_security_policy=content_security_policy([script], [style]),
+        data=Markup(data_block(series, measures)),  # noqa: S704 - JSON that no text can end
+        **inline(f"{scripts()}\n{START}", styles()),
     )
 
 
@@ -289,26 +285,41 @@ def _flat(manifest: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 SCRIPTS = ("theme", "samples", "marks", "panels", "charts", "tables")
-"""Files of ``scripts``: each adds to ``window.lagbench`` when it is read, in this order."""
-
+"""Each adds to ``window.lagbench`` when it is read, in this order."""
 STYLES = ("theme", "page", "charts", "print")
-"""Files of ``styles``, in the order of the cascade."""
 
 
 @cache
 def scripts() -> str:
     """Return one classic script: uPlot with its licence, then ours."""
-    licence = asset("vendor/uplot/LICENSE.txt").strip()
-    library = asset("vendor/uplot/uPlot.iife.min.js").strip()
-    ours = [asset(f"scripts/{name}.js").strip() for name in SCRIPTS]
-    return "\n".join([f"/* uPlot:\n{licence}\n*/", library, *ours])
+    licence, library = (asset(f"vendor/uplot/{n}") for n in ("LICENSE.txt", "uPlot.iife.min.js"))
+    return f"/* uPlot:\n{licence.strip()}\n*/\n{library.strip()}\n{own_scripts(*SCRIPTS)}"
 
 
 @cache
 def styles() -> str:
     """Return one style sheet: uPlot's, then ours."""
     library = asset("vendor/uplot/uPlot.min.css").strip()
-    return "\n".join([library, *(asset(f"styles/{name}.css").strip() for name in STYLES)])
+    return f"{library}\n{own_styles(*STYLES)}"
+
+
+def own_scripts(*names: str) -> str:
+    """Return files of ``scripts`` as one."""
+    return "\n".join(asset(f"scripts/{name}.js").strip() for name in names)
+
+
+def own_styles(*names: str) -> str:
+    """Return files of ``styles`` as one, in the order of the cascade."""
+    return "\n".join(asset(f"styles/{name}.css").strip() for name in names)
+
+
+def inline(script: str, style: str, *, own: str = "'none'") -> dict[str, str]:
+    """Return a page's script and style as its template takes them, and the policy for them."""
+    return {
+        "script": Markup(script),  # noqa: S704 - ours
+        "style": Markup(style),  # noqa: S704 - ours
+        "content_security_policy": content_security_policy([script], [style], own=own),
+    }
 
 
 def content_security_policy(

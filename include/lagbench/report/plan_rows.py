@@ -24,6 +24,7 @@ from lagbench.core.scenario.event_stream import poisoned_key, poisoned_seqs
 from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
 from lagbench.core.simulation.plan import Plan, skew_text
+from lagbench.core.simulation.predicted_slos import OF_SPIKES
 from lagbench.core.simulation.prediction import PHASES, Prediction, expected_run_seconds, predict
 from lagbench.core.simulation.simulate import is_simulated
 from lagbench.core.simulation.simulated_world import SimulatedEnvironment
@@ -53,7 +54,7 @@ def prediction_rows(plan: Plan, predicted: Prediction, seconds: float) -> list[t
     judged = {s.name: f"  {MARKS[s.status]} SLO {s.threshold}" for s in predicted.slos}
     for name, found in predicted.measures.items():
         text = found.text(NAMED[name])
-        if name in ("reaction_seconds", "drain_seconds") and not plan.spikes:
+        if name in OF_SPIKES and not plan.spikes:
             text = "no spike"
         elif name == "drain_seconds" and found.median is None:
             text = f"not within {predicted.watched_seconds:,.0f} s, or no threshold to drain to"

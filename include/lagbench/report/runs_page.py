@@ -13,15 +13,9 @@ from lagbench.report.bench_page import link, render_bench_page
 
 ON_A_PAGE = 100
 NEWEST_FIRST = "-began"
-_TEXTS: Mapping[str, Callable[[HistoryRow], Any]] = {
-    "began": lambda row: row.created_at,
-    "scenario": lambda row: row.scenario,
-    "policy": lambda row: row.policy,
-    "verdict": lambda row: row.verdict,
-    "fidelity": lambda row: row.fidelity,
-}
-"""Columns that a reader can sort by, beside the measures."""
 _CHOICES = ("scenario", "policy", "verdict", "fidelity")
+_FIELDS: Mapping[str, str] = {"began": "created_at", **{name: name for name in _CHOICES}}
+"""Of the columns that a reader can sort by, beside the measures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +107,11 @@ def _fits(row: HistoryRow, query: RunsQuery) -> bool:
 def _sorted(rows: Sequence[HistoryRow], sort: str) -> list[HistoryRow]:
     """Return the rows in their order; what is not known comes last, either way."""
     name = sort.removeprefix("-")
-    if name not in _TEXTS and name not in SHOWN:
+    if name not in _FIELDS and name not in SHOWN:
         name, sort = "began", NEWEST_FIRST
 
     def read(row: HistoryRow) -> Any:
-        return _TEXTS[name](row) if name in _TEXTS else row.measures.get(name)
+        return getattr(row, _FIELDS[name]) if name in _FIELDS else row.measures.get(name)
 
     newest_first = sorted(rows, key=lambda row: row.created_at, reverse=True)
     known = [row for row in newest_first if read(row) is not None]

@@ -151,13 +151,9 @@ def _lines(
     def line(at: npt.NDArray[Any], values: npt.NDArray[Any]) -> Series:
         return Series((at - origin_at) / NANOSECONDS, values)
 
-    nothing = np.empty(0)
-    lag = None
-    if folder.table("lag").exists():
+    lag, total, hottest = None, line(np.empty(0), np.empty(0)), line(np.empty(0), np.empty(0))
+    if folder.table("lag").exists():  # a sample with an unknown partition has neither
         lag = read_lag(folder, first_partitions=measures.scaling.partitions)
-    total = hottest = line(nothing, nothing)
-    if lag is not None:
-        # A sample with an unknown partition has neither.
         total, hottest = line(lag.at, lag.total), line(lag.at, lag.by_partition.max(axis=1))
     replicas = _columns(folder, "replicas", ("at", "spec", "ready"))
     latency = _columns(folder, "latency", ("at", "p99_seconds"))

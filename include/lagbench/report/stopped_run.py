@@ -25,13 +25,7 @@ from lagbench.core.live.run_state import state_of
 from lagbench.embedded.kept_log import how_to_account
 from lagbench.programs.live.run_follower import PhaseLog
 from lagbench.project import state_dir
-from lagbench.report.page import (
-    START,
-    content_security_policy,
-    environment,
-    scripts,
-    styles,
-)
+from lagbench.report.page import START, environment, inline, scripts, styles
 from lagbench.report.series import in_a_script
 
 
@@ -168,22 +162,14 @@ def write_stopped(folder: RunFolder) -> StoppedRun:
 
     No verdict of before stays, nor a page of one.
     """
-    run, style, script = stopped_run(folder), styles(), f"{scripts()}\n{START}"
+    run = stopped_run(folder)
     for group in folder.groups:
         for name in (group.verdict, group.measures, group.junit, group.report):
             name.unlink(missing_ok=True)
-    page = (
-        environment()
-        .get_template("stopped.html.j2")
-        .render(
-            run=run,
-            data=Markup(run.data() if run.lines else ""),  # noqa: S704 - JSON that no text can end
-            script=Markup(script),  # noqa: S704 - ours
-            style=Markup(style),  # noqa: S704 - ours
-            content_security_policy=content_security_policy([script], [style]),
-        )
-    )
-    folder.write_text(folder.report, page)
+    page = environment().get_template("stopped.html.j2")
+    data = Markup(run.data() if run.lines else "")  # noqa: S704 - JSON that no text can end
+    looks = inline(f"{scripts()}\n{START}", styles())
+    folder.write_text(folder.report, page.render(run=run, data=data, **looks))
     return run
 
 

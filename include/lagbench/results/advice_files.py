@@ -45,18 +45,14 @@ class AdviceFolder:
         :raises WrongInput: ``at`` has other files than those of an advice.
         """
         name = f"{'-'.join(scenarios)[:60]}-{now.astimezone(UTC):%Y%m%d-%H%M%S-%f}"
-        folder = cls((runs_root() / ADVICE_FOLDER / name if at is None else at).absolute())
-        if folder.path.exists() and not folder.path.is_dir():
-            cls._refuse(folder.path)
-        folder.path.mkdir(parents=True, exist_ok=True)
-        if any(folder.path.iterdir()) and not folder.advice.exists():
-            cls._refuse(folder.path)
+        path = (runs_root() / ADVICE_FOLDER / name if at is None else at).absolute()
+        folder = cls(path)
+        is_other = path.exists() and not folder.advice.exists()
+        if is_other and (not path.is_dir() or any(path.iterdir())):
+            allowed = "a new folder, an empty one, or that of an advice"
+            raise WrongInput(where="advise", field="--folder", value=path, allowed=allowed)
+        path.mkdir(parents=True, exist_ok=True)
         return folder
-
-    @staticmethod
-    def _refuse(path: Path) -> None:
-        allowed = "a new folder, an empty one, or that of an advice"
-        raise WrongInput(where="advise", field="--folder", value=path, allowed=allowed)
 
     def read(self) -> Advice:
         """Return the advice.

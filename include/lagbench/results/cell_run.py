@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from lagbench.adapters.runs.run_folder import RunFolder, runs_root
 from lagbench.core.policy.policy import Policy
@@ -18,6 +18,8 @@ from lagbench.core.scenario.run_names import RunNames
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.scenario.stream_tail import Tail, tail_of_run
 from lagbench.errors import NotReady, WrongInput
+
+Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +115,21 @@ def read_scenario(folder: RunFolder) -> Scenario:
     :raises WrongInput: the file is not a scenario.
     """
     content = read_yaml(folder, folder.scenario)
+    return validated(Scenario, content, where=f"run {folder.reference}: scenario.yaml")
+
+
+def validated(kind: type[Model], content: object, *, where: str) -> Model:
+    """Return the content of a stored file as its model.
+
+    :raises WrongInput: it is none; the first field that is wrong.
+    """
     try:
-        return Scenario.model_validate(content)
+        return kind.model_validate(content)
     except ValidationError as broken:
         first = broken.errors()[0]
-        raise WrongInput(
-            where=f"run {folder.reference}: scenario.yaml",
-            field=".".join(str(part) for part in first["loc"]),
-            value=first["input"],
-            allowed=first["msg"],
-        ) from broken
+        field = ".".join(map(str, first["loc"])) or "content"
+        value, allowed = first["input"], first["msg"]
+        raise WrongInput(where=where, field=field, value=value, allowed=allowed) from broken
 
 
 def read_yaml(folder: RunFolder, file: Path) -> dict[str, Any]:
@@ -135,10 +142,7 @@ def read_yaml(folder: RunFolder, file: Path) -> dict[str, Any]:
     except yaml.YAMLError as broken:
         content = str(broken)
     if not isinstance(content, dict):
-        raise WrongInput(
-            where=f"run {folder.reference}: {file.name}",
-            field="content",
-            value=str(content)[:80],
-            allowed="a YAML mapping",
-        )
+        allowed = "a YAML mapping"
+        where = f"run {folder.reference}: {file.name}"
+        raise WrongInput(where=where, field="content", value=str(content)[:80], allowed=allowed)
     return content

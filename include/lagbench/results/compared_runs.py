@@ -6,9 +6,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import Literal
 
 from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.compare.cell_identity import Environment, cell_id
@@ -18,12 +16,10 @@ from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.model import MeasureModel
 from lagbench.core.verdict.verdict import Verdict
 from lagbench.errors import LagbenchError, WrongInput
-from lagbench.results.cell_run import read_scenario
+from lagbench.results.cell_run import Model, read_scenario, validated
 
 NOISE_FLOORS_FILE = "noise_floors.json"
 """In the runs folder, beside the run folders."""
-
-Model = TypeVar("Model", bound=BaseModel)
 
 
 class NoiseFloors(MeasureModel):
@@ -39,17 +35,14 @@ def read_compared(folder: RunFolder) -> ComparedRun:
     :raises WrongInput: a file of the folder is not what lagbench writes.
     """
     manifest = folder.read_json(folder.manifest)
-    cell = manifest.get(CELL_FIELD) or {}
-    verdict = None
-    if folder.verdict.exists():
-        verdict = _model(Verdict, folder.read_json(folder.verdict), folder.verdict)
+    cell, has_verdict = manifest.get(CELL_FIELD) or {}, folder.verdict.exists()
     return ComparedRun(
         run_id=folder.run_id,
         scenario=read_scenario(folder),
         target=cell.get("target"),
         environment=Environment.of_manifest(manifest),
-        verdict=verdict,
-        measures=_model(Measures, folder.read_json(folder.measures), folder.measures),
+        verdict=_model(Verdict, folder, folder.verdict) if has_verdict else None,
+        measures=_model(Measures, folder, folder.measures),
         policy=cell.get("policy"),
         created_at=int(manifest.get("created_at") or 0),
     )
@@ -63,7 +56,7 @@ def read_noise_floors(root: Path) -> tuple[NoiseFloor, ...]:
     path = root / NOISE_FLOORS_FILE
     if not path.exists():
         return ()
-    return _model(NoiseFloors, RunFolder(root).read_json(path), path).floors
+    return _model(NoiseFloors, RunFolder(root), path).floors
 
 
 def keep_floor_of(root: Path, pairs: Sequence[RunPair]) -> NoiseFloor:
@@ -81,31 +74,19 @@ def keep_floor_of(root: Path, pairs: Sequence[RunPair]) -> NoiseFloor:
             where="noise floor", field="policies", value=", ".join(policies), allowed="one policy"
         )
     floor = noise_floor(pairs, now=time.time_ns())
-    kept = [other for other in read_noise_floors(root) if not _is_replaced(other, floor)]
+    kept = [
+        other
+        for other in read_noise_floors(root)
+        if (other.load, other.policy_digest, other.environment)
+        != (floor.load, floor.policy_digest, floor.environment)
+    ]
     every = NoiseFloors(floors=(*kept, floor))
     RunFolder(root).write_json(NOISE_FLOORS_FILE, every.model_dump(mode="json"))
     return floor
 
 
-def _is_replaced(other: NoiseFloor, floor: NoiseFloor) -> bool:
-    return (other.load, other.policy_digest, other.environment) == (
-        floor.load,
-        floor.policy_digest,
-        floor.environment,
-    )
-
-
-def _model(kind: type[Model], content: object, path: Path) -> Model:
-    try:
-        return kind.model_validate(content)
-    except ValidationError as broken:
-        first = broken.errors()[0]
-        raise WrongInput(
-            where=f"{path.parent.name}/{path.name}",
-            field=".".join(str(part) for part in first["loc"]) or "content",
-            value=first["input"],
-            allowed=first["msg"],
-        ) from broken
+def _model(kind: type[Model], folder: RunFolder, path: Path) -> Model:
+    return validated(kind, folder.read_json(path), where=f"{path.parent.name}/{path.name}")
 
 
 BASELINE_FILE = "baseline.json"

@@ -108,12 +108,9 @@ def require_same(
     :raises WrongInput: it is another one, which a new run would mix with this one.
     """
     if other := _differences(folder, experiment, target, pairs):
-        raise WrongInput(
-            where="the command line",
-            field="--folder",
-            value=folder.path,
-            allowed=f"an empty folder, or one of the same {', '.join(other)}",
-        )
+        allowed = f"an empty folder, or one of the same {', '.join(other)}"
+        where = "the command line"
+        raise WrongInput(where=where, field="--folder", value=folder.path, allowed=allowed)
 
 
 def _differences(

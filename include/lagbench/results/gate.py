@@ -16,7 +16,7 @@ from typing import Literal
 
 from lagbench.adapters.runs.run_folder import RunFolder, RunSummary, list_runs, runs_root
 from lagbench.core.cluster.lease import longest_run_seconds
-from lagbench.core.compare.compare import Comparison, compare_measures
+from lagbench.core.compare.compare import Comparison, compare_measures, status_of
 from lagbench.core.measures.measures import Measures
 from lagbench.core.measures.model import NANOSECONDS, MeasureModel
 from lagbench.core.verdict.in_words import headline
@@ -59,15 +59,14 @@ class GateRecord(MeasureModel):
         return tuple((name, found) for name, found in named if found is not None)
 
 
-def judge_night(folder: RunFolder, *, now: int, root: Path | None = None) -> GateRecord:
+def judge_night(folder: RunFolder, *, now: int) -> GateRecord:
     """Compare a measured rehearsal, and write comparison.json into its folder.
 
     The first one that passes becomes the baseline of its cell, from ``now`` (unix ns) on.
 
     :raises NotReady: the run has no measures, or its folder does not show its cell.
     """
-    root = root or folder.path.parent
-    cell = cell_of(folder)
+    root, cell = folder.path.parent, cell_of(folder)
     if cell is None:
         raise NotReady(
             f"run {folder.run_id} has no readable cell: scenario.yaml, or the manifest's field "
@@ -119,12 +118,8 @@ def told_verdict(folder: RunFolder) -> str:
 
 def references(root: Path) -> dict[str, str]:
     """Return each cell's newest rehearsal that may be a reference: cell -> run id."""
-    newest = {}
-    for summary in list_runs(root):
-        folder = RunFolder(root / summary.run_id)
-        if summary.verdict == PASSED and (cell := _cell_as_reference(folder)) is not None:
-            newest[cell] = summary.run_id
-    return newest
+    passed = [one.run_id for one in list_runs(root) if one.verdict == PASSED]
+    return {cell: one for one in passed if (cell := _cell_as_reference(RunFolder(root / one)))}
 
 
 def _judged(folder: RunFolder, cell: str, root: Path, now: int) -> GateRecord:
@@ -136,8 +131,7 @@ def _judged(folder: RunFolder, cell: str, root: Path, now: int) -> GateRecord:
 
     if pinned is None and last is None and not passed:
         return record(
-            "undetermined",
-            "its verdict is not pass, and there is no baseline to compare it with",
+            "undetermined", "its verdict is not pass, and there is no baseline to compare it with"
         )
     measures = folder.read_model(folder.measures, Measures)
     if pinned is not None and pinned.run_id == folder.run_id:
@@ -151,12 +145,7 @@ def _judged(folder: RunFolder, cell: str, root: Path, now: int) -> GateRecord:
         found["baseline"] = _against(RunFolder(root / pinned.run_id), measures)
     if last is not None and (pinned is None or last.run_id != pinned.run_id):
         found["last_night"] = _against(last, measures)
-    statuses = [comparison.status for comparison in found.values()]
-    status: GateStatus = "within"
-    if "regressed" in statuses:
-        status = "regressed"
-    elif "undetermined" in statuses:
-        status = "undetermined"
+    status = status_of([comparison.status for comparison in found.values()])
     reasons = [
         f"against {name} {comparison.reference_run_id}: {reason}"
         for name, comparison in record(status, **found).comparisons

@@ -146,7 +146,7 @@ def keep_earlier(folder: RunFolder) -> None:
         if floors := read_noise_floors(root):
             run = read_compared(folder)
             floor = closest_floor(floors, run, run)
-            noise = {one.name: one.half_width for one in floor.noise} if floor else {}
+            noise = floor.widths if floor else {}
     with suppress(LagbenchError):
         rows = by_cell(read_history(root)).get(cell, [])
         pinned = pinned_baselines(root).get(cell)

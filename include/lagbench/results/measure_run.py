@@ -91,11 +91,10 @@ def what_if(folder: RunFolder, limits: Mapping[str, Any]) -> Verdict:
         asked = Slos.model_validate(with_limits(slos, limits))
     except ValidationError as broken:
         first = broken.errors()[0]
+        name, value, where = first["loc"][0], first["input"], f"run {folder.reference}"
+        allowed = first["msg"] if name in slos else ", ".join(slos)
         raise WrongInput(
-            where=f"run {folder.reference}",
-            field=f"slos.{first['loc'][0]}",
-            value=first["input"],
-            allowed=first["msg"] if first["loc"][0] in slos else ", ".join(slos),
+            where=where, field=f"slos.{name}", value=value, allowed=allowed
         ) from broken
     verdict = judge(compute_measures(folder.reference, run), asked)
     content = {"set": dict(limits), "verdict": verdict.model_dump(mode="json")}

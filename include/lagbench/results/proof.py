@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lagbench.adapters.runs.experiment_folder import EXPERIMENTS_FOLDER, ExperimentFolder
 from lagbench.adapters.runs.run_folder import runs_root
 from lagbench.catalog.catalog import Cell, load_policy, load_scenario
-from lagbench.catalog.experiments import as_name, check_experiment, experiment_of_advice
+from lagbench.catalog.experiments import as_name, check_experiment, experiment_of
 from lagbench.core.advice.job import KEPT, digest
 from lagbench.core.advice.model import Advice, Candidate
 from lagbench.core.advice.proof import ProvedPolicy, ProvedRun, Role, held_by, proved_run
@@ -60,16 +60,25 @@ class Proof:
             path.write_text(written(one.manifest), encoding="utf-8")
             policies[role] = str(path)
             has_windows |= bool(load_policy(path).windows)  # they fix the stream's start
-        experiment = experiment_of_advice(
-            name,
-            asked,
-            policies,
-            slos={slo.name: slo.limit for slo in (advice.slo, *advice.also)},
-            overrides={field: value for field, value in overrides.items() if field != "seed"},
-            pairs=pairs,
-            seed=load_scenario(asked, overrides).seed,
-            seconds=seconds * len(policies),
-            phase="free" if has_windows else "fixed",
+        slos = {slo.name: slo.limit for slo in (advice.slo, *advice.also)}
+        shows = {slo: {"at_most": limit} for slo, limit in slos.items()}
+        given = {field: value for field, value in overrides.items() if field != "seed"}
+        experiment = experiment_of(
+            {
+                "name": name,
+                "title": f"Proof of an advice on {asked}",
+                "question": "Do the advised policies hold the SLO, and cost what was predicted?",
+                "kind": "difference" if len(policies) > 1 else "identity",
+                "scenario": asked,
+                "overrides": {**given, **{f"slos.{slo}": limit for slo, limit in slos.items()}},
+                "cells": [
+                    {"name": role, "policy": one, "shows": shows} for role, one in policies.items()
+                ],
+                "pairs": pairs,  # all of one seed: the advice is on the hot keys that it places
+                "seeds": [load_scenario(asked, overrides).seed] * pairs,
+                "hours": seconds * len(policies) * pairs / 3600,
+                "phase": "free" if has_windows else "fixed",
+            }
         )
         cells = check_experiment(experiment)
         first = next(iter(cells.values()))  # the others have the same scenario

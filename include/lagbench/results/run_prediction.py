@@ -48,20 +48,17 @@ def predict_again(folder: RunFolder, run: RunEvidence) -> None:
     if made is None or made.before is None:
         return
     phase, started_at = hpa_sync_at_seconds(run), run.load.stream_started_at
-    again, reason = None, "no sync of the HPA was recorded"
+    again, around = None, SimulatedEnvironment()
+    if started_at is not None:  # it decides about cron windows
+        around = SimulatedEnvironment(starts_at_seconds=started_at // NANOSECONDS)
     if phase is not None:
-        around = SimulatedEnvironment()
-        if started_at is not None:  # it decides about cron windows
-            around = SimulatedEnvironment(starts_at_seconds=started_at // NANOSECONDS)
-        again, reason = (
-            predict(
-                run.scenario,
-                run.policy,
-                hpa_sync_at_seconds=phase,
-                environment=around,
-                swapped=run.swapped,
-            ),
-            "",
+        again = predict(
+            run.scenario,
+            run.policy,
+            hpa_sync_at_seconds=phase,
+            environment=around,
+            swapped=run.swapped,
         )
+    reason = "no sync of the HPA was recorded" if again is None else ""
     made = made.model_copy(update={"after": again, "after_reason": reason})
     folder.write_json(folder.prediction, made.model_dump(mode="json"))

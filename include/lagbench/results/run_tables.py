@@ -11,12 +11,7 @@ from lagbench.adapters.runs.run_folder import RunFolder
 from lagbench.core.measures.accounting.accounting import BadMessage
 from lagbench.core.measures.evidence.lag_readings import BIN_NS, LagSeries, RateSeries, lag_series
 from lagbench.core.measures.model import NANOSECONDS
-from lagbench.core.measures.partition_work import (
-    POD_BINS,
-    PartitionWork,
-    PodRates,
-    work_of_bins,
-)
+from lagbench.core.measures.partition_work import POD_BINS, PartitionWork, PodRates, work_of_bins
 from lagbench.core.measures.rate_dip import rate_series
 from lagbench.core.measures.rebalance_episodes import Handover
 from lagbench.core.measures.run_evidence import Ledger

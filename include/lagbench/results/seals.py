@@ -53,13 +53,10 @@ def require_seals(folder: RunFolder) -> None:
         if sealed is None:
             continue
         for name in sorted(_changed(sealed, _digests(folder, patterns))):
-            raise WrongInput(
-                where=f"run {folder.reference}",
-                field=name,
-                value=f"changed since {since}",
-                allowed="the file as the run had it; lagbench report RUN --slo NAME=LIMIT asks"
-                " what the verdict would be with another limit",
-            )
+            where, value = f"run {folder.reference}", f"changed since {since}"
+            allowed = "the file as the run had it; lagbench report RUN --slo NAME=LIMIT asks"
+            allowed += " what the verdict would be with another limit"
+            raise WrongInput(where=where, field=name, value=value, allowed=allowed)
 
 
 def unsealed_note(manifest: Mapping[str, Any]) -> str:

@@ -6,13 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from localkube.kinds import Column, Resource
-from localkube.kube_objects import (
-    JsonObject,
-    KubeObject,
-    field_at,
-    from_rfc3339,
-    scale_target,
-)
+from localkube.kube_objects import JsonObject, KubeObject, field_at, from_rfc3339, scale_target
 
 KUBERNETES = "1.34"
 """The version whose API the subset follows (spec/keda-hpa was read at it)."""

@@ -12,13 +12,7 @@ from typing import ClassVar
 
 from localkube.controllers.events import EventRecorder
 from localkube.kinds import POD, Resource
-from localkube.kube_objects import (
-    ORDINAL,
-    ApiError,
-    JsonObject,
-    KubeObject,
-    from_rfc3339,
-)
+from localkube.kube_objects import ORDINAL, ApiError, JsonObject, KubeObject, from_rfc3339
 from localkube.storage.deletion import Deletion
 from localkube.storage.object_registry import ALPHABET, Registry
 from localkube.storage.object_store import Change

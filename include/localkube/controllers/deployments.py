@@ -7,13 +7,7 @@ from collections.abc import Callable, Sequence
 
 from localkube.controllers.controller import Controller, hash_of
 from localkube.kinds import DEPLOYMENT, POD
-from localkube.kube_objects import (
-    CREATED_AT_NS,
-    READY_AT_NS,
-    JsonObject,
-    KubeObject,
-    set_condition,
-)
+from localkube.kube_objects import CREATED_AT_NS, READY_AT_NS, JsonObject, KubeObject, set_condition
 from localkube.storage.object_registry import random_suffix
 
 HASH_LABEL = "pod-template-hash"

@@ -13,13 +13,7 @@ from dataclasses import dataclass
 
 from localkube.controllers.controller import Controller, hash_of
 from localkube.kinds import CONTROLLER_REVISION, POD, STATEFUL_SET
-from localkube.kube_objects import (
-    ApiError,
-    JsonObject,
-    KubeObject,
-    label_matcher,
-    selector_string,
-)
+from localkube.kube_objects import ApiError, JsonObject, KubeObject, label_matcher, selector_string
 
 REVISION_LABEL = "controller-revision-hash"
 POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"

@@ -122,10 +122,6 @@ class ContainerStarter:
                 return process
             # Start on the event loop's thread: the process ends with the thread that started it.
             popen = start_tied(
-                plan.command,
-                log=log,
-                env=plan.environment,
-                cwd=plan.folder,
-                niceness=plan.niceness,
+                plan.command, log=log, env=plan.environment, cwd=plan.folder, niceness=plan.niceness
             )
         return ContainerProcess(popen.pid, self._reaper, popen)

@@ -14,13 +14,7 @@ import signal
 from collections.abc import Coroutine
 
 from localkube.kinds import POD
-from localkube.kube_objects import (
-    ApiError,
-    JsonObject,
-    KubeObject,
-    LocalkubeError,
-    bad_request,
-)
+from localkube.kube_objects import ApiError, JsonObject, KubeObject, LocalkubeError, bad_request
 from localkube.node.pod_worker import NodeParts, PodWorker
 from localkube.storage.object_store import Change
 

@@ -59,10 +59,7 @@ class PodMetrics:
     """Samples the pods' usage and returns rates over the last seconds."""
 
     def __init__(
-        self,
-        workers: Callable[[], list[PodWorker]],
-        *,
-        clock: Callable[[], float] = time.monotonic,
+        self, workers: Callable[[], list[PodWorker]], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """Sample the pods of ``workers``."""
         self._workers, self._clock = workers, clock

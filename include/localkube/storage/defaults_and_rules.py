@@ -9,12 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from localkube.kube_objects import (
-    PROBE_KINDS,
-    JsonObject,
-    label_matcher,
-    selector_string,
-)
+from localkube.kube_objects import PROBE_KINDS, JsonObject, label_matcher, selector_string
 
 Faults: TypeAlias = list[tuple[str, str]]
 

@@ -22,12 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from localkube.node.pod_environment import LaunchPlan
-from localkube.processes import (
-    CONTROL_PLANE,
-    GroupReaper,
-    adopt_orphans,
-    start_tied,
-)
+from localkube.processes import CONTROL_PLANE, GroupReaper, adopt_orphans, start_tied
 
 _log = logging.getLogger(__name__)
 _MODULE = "localkube.warm_start.interpreter"

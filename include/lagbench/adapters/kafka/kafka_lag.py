@@ -17,10 +17,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no __all__
-    AdminClient,
-    OffsetSpec,
-)
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # it has no __all__
 from pydantic import SecretStr
 
 from lagbench.core.keda.loop.source_metrics import PartitionOffsets, needs_earliest

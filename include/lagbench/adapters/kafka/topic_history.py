@@ -7,10 +7,7 @@ from typing import Any
 
 import numpy as np
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no __all__
-    ConfigResource,
-    OffsetSpec,
-)
+from confluent_kafka.admin import ConfigResource, OffsetSpec  # type: ignore[attr-defined]  # it has no __all__
 
 from lagbench.adapters.kafka.kafka_admin import KafkaAdmin
 from lagbench.core.measures.model import Ints

@@ -17,11 +17,7 @@ from lagbench.core.cluster.policy_manifest import HPA, POLICY_KINDS, SCALED_OBJE
 from lagbench.core.keda.loop.keda_hpa import is_driven, is_handed_over
 from lagbench.core.keda.object.scaled_object_rules import hpa_name
 from lagbench.core.policy.policy_limits import PolicyLimits
-from lagbench.core.scenario.run_names import (
-    RUN_ID_ANNOTATION,
-    RUN_ID_LABEL,
-    SWAP_ANNOTATION,
-)
+from lagbench.core.scenario.run_names import RUN_ID_ANNOTATION, RUN_ID_LABEL, SWAP_ANNOTATION
 from lagbench.core.workload_state import is_ready, refused_pods, repeated_ends, violated_level
 from lagbench.errors import NotReady, PodsEnded, PodsRefused, WrongInput
 
@@ -375,13 +371,10 @@ def require_admitted(kube: Kube, workload: Manifest, *, where: str) -> None:
     violated = violated_level(warnings, kube.get("Namespace", kube.namespace) or {})
     if violated is not None:
         level, fields = violated
-        raise WrongInput(
-            where=where,
-            field="spec.template",
-            value=f'a pod that violates PodSecurity "{level}"',
-            allowed=f"a pod that namespace {kube.namespace} admits. The API server says what to "
-            f"change: {fields}. An example is in docs/own-consumer.md",
-        )
+        allowed = f"a pod that namespace {kube.namespace} admits. The API server says what to "
+        allowed += f"change: {fields}. An example is in docs/own-consumer.md"
+        value = f'a pod that violates PodSecurity "{level}"'
+        raise WrongInput(where=where, field="spec.template", value=value, allowed=allowed)
 
 
 def logs_of_pod(kube: Kube, pod: Mapping[str, Any]) -> dict[str, str]:

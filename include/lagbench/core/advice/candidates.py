@@ -19,17 +19,14 @@ from lagbench.core.advice.job import digest
 from lagbench.core.advice.manifest import Rules, Skeleton
 from lagbench.core.advice.model import Family, Knob
 from lagbench.core.advice.question import Question
-from lagbench.core.hpa.controller_flags import (
-    DEFAULT_KUBERNETES,
-    KUBERNETES_ANNOTATION,
-    has_gate,
-)
+from lagbench.core.hpa.controller_flags import DEFAULT_KUBERNETES, KUBERNETES_ANNOTATION, has_gate
 from lagbench.core.object_schema import value_at
 from lagbench.core.policy.policy_limits import LAG_THRESHOLD_ANNOTATION
 from lagbench.core.policy.stream_windows import WINDOWS_ANNOTATION
 from lagbench.core.scenario.offered_load import load_spikes, offered_load
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.scenario.stream_tail import topic_shares
+from lagbench.core.simulation.predicted_slos import OF_SPIKES
 
 _SECONDS = (0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 45.0, 60.0)
 """Of a pod's work in one lagThreshold; the loop gain at 15 s is 1."""
@@ -143,7 +140,7 @@ class Space:
 
         Both are defined by it, so that a higher one would make them shorter and no work faster.
         """
-        if not any(one.name in ("drain_seconds", "reaction_seconds") for one in self.question.slos):
+        if not any(one.name in OF_SPIKES for one in self.question.slos):
             return None
         present = self.question.present
         known = None if present is None else present.limits.lag_threshold_records

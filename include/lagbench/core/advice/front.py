@@ -45,13 +45,13 @@ def knee_of(front: Sequence[Candidate]) -> str | None:
     return front[int(np.argmax(scaled[:, 1] - scaled[:, 0]))].name
 
 
-def importance_of(table: Table, family: str = "lag") -> tuple[Importance, ...]:
+def importance_of(table: Table) -> tuple[Importance, ...]:
     """Return the share of variance that each knob alone explains, the most important first.
 
     Of the ranks, because a value that never came true has none else; what chance would explain is
-    taken off. Over the candidates of one family in the first stage, where all knobs vary evenly.
+    taken off. Over the candidates on lag in the first stage, where all knobs vary evenly.
     """
-    places = [at for at, one in enumerate(table.entries) if one.draft.family == family]
+    places = [at for at, one in enumerate(table.entries) if one.draft.family == "lag"]
     if len(places) <= _LEAST_GROUP:
         return ()
     values = _ranks(np.where(np.isinf(table.values), 1e300, table.values)[places].mean(axis=1))

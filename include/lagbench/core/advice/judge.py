@@ -15,11 +15,12 @@ import numpy as np
 
 from lagbench.core.advice.job import KEPT, Place
 from lagbench.core.advice.model import AskedSlo, ScenarioResult
-from lagbench.core.advice.question import OF_SPIKES, Question
+from lagbench.core.advice.question import Question
 from lagbench.core.measures.model import Reals
 from lagbench.core.policy.policy_limits import PolicyLimits
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.scenario.stream_tail import spikes_of
+from lagbench.core.simulation.predicted_slos import OF_SPIKES
 from lagbench.core.simulation.simulation_measures import Spread
 
 COST = "pod_minutes_in_all"

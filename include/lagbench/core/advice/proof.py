@@ -13,11 +13,7 @@ from lagbench.core.verdict.verdict import Verdict
 
 Role = Literal["pick", "runner_up", "present"]
 """Names of the cells of the experiment that proves an advice."""
-ROLES: Mapping[Role, str] = {
-    "pick": "pick",
-    "runner_up": "runner-up",
-    "present": "present policy",
-}
+ROLES: Mapping[Role, str] = {"pick": "pick", "runner_up": "runner-up", "present": "present policy"}
 Held = Literal["pass", "fail", "undetermined"]
 
 

@@ -17,7 +17,7 @@ from lagbench.core.scenario.offered_load import offered_load
 from lagbench.core.scenario.scenario import Scenario
 from lagbench.core.scenario.stream_tail import spikes_of
 from lagbench.core.simulation.model_error import ModelError, error_of
-from lagbench.core.simulation.predicted_slos import SIMULATED_SLOS
+from lagbench.core.simulation.predicted_slos import OF_SPIKES, SIMULATED_SLOS
 from lagbench.core.simulation.simulate import left_out
 from lagbench.core.simulation.simulated_world import SimulatedEnvironment
 from lagbench.errors import WrongInput
@@ -25,8 +25,6 @@ from lagbench.errors import WrongInput
 LEAST_BUDGET = 8
 FLIPS = "flips"
 """The SLO that has no residuals: a margin of whole flips would be arbitrary."""
-OF_SPIKES = ("reaction_seconds", "drain_seconds")
-"""SLOs that only a spike can break."""
 _CHANGES_THE_QUESTION = ("swap_policy", "grow_partitions")
 """Actions that the simulator plays, and that leave no one policy or topic to advise on."""
 

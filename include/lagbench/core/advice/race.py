@@ -59,12 +59,8 @@ class Table:
     @property
     def excess(self) -> Reals:
         """Return each entry's mean excess over the draws; infinite: never a finite value."""
-        found = np.array(
-            [
-                excess_of(cost, value)
-                for cost, value in zip(self.costs.T, self.values.T, strict=True)
-            ]
-        ).T
+        draws = zip(self.costs.T, self.values.T, strict=True)
+        found = np.array([excess_of(cost, value) for cost, value in draws]).T
         return np.where(np.isinf(self.values).any(axis=1), inf, found.mean(axis=1))
 
 
@@ -78,12 +74,10 @@ class Race:
 
     def run(self, drafts: Sequence[Draft]) -> tuple[Table, Table]:
         """Return the table of the first stage, and that of those left after the last one."""
-        question = self.judge.question
-        version = question.version
-        entries = [
-            Entry(draft, Policy.read(draft.manifest, where=draft.name, kubernetes=version).limits)
-            for draft in drafts
-        ]
+        question, entries = self.judge.question, list[Entry]()
+        for one in drafts:
+            policy = Policy.read(one.manifest, where=one.name, kubernetes=question.version)
+            entries.append(Entry(one, policy.limits))
         tables = list[Table]()
         for number, draws in enumerate(question.draws):
             if tables:

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 
 from lagbench.core.advice.job import Place
-from lagbench.core.advice.judge import Judge
 from lagbench.core.advice.model import Dropped, RobustRow
 from lagbench.core.advice.race import Entry, Race, Table
 from lagbench.core.scenario.message_costs import scaled_cost
-from lagbench.core.scenario.scenario import ConsumerSettings, Scenario
+from lagbench.core.scenario.scenario import Scenario
 
 _START_SECONDS = (1.0, 15.0, 60.0)
 _OTHER_SEEDS = 4
@@ -28,18 +27,17 @@ DRAWS = 5
 
 def variants(place: Place) -> Iterator[tuple[str, Place]]:
     """Yield other assumptions about pods, work and keys, each with its name."""
-    around, scenario, consumer = place.environment, place.scenario, place.scenario.consumer
+    around, scenario = place.environment, place.scenario
     for seconds in _START_SECONDS:
         name, changed = f"pod start {seconds:g} s", replace(around, start_up_seconds=seconds)
         yield name, replace(place, name=f"{place.name}, {name}", environment=changed)
-    for name, update in _of_scenario(scenario, consumer):
+    for name, update in _of_scenario(scenario):
         other = scenario.model_copy(update=update)
         yield name, replace(place, name=f"{place.name}, {name}", scenario=other)
 
 
-def _of_scenario(
-    scenario: Scenario, consumer: ConsumerSettings
-) -> Iterator[tuple[str, dict[str, Any]]]:
+def _of_scenario(scenario: Scenario) -> Iterator[tuple[str, dict[str, Any]]]:
+    consumer = scenario.consumer
     for sign, factor in (("+", 1.2), ("-", 0.8)):
         process_ms = scaled_cost(consumer.process_ms, factor)
         work = {"process_ms": process_ms, "cpu_ms": consumer.cpu_ms * factor}
@@ -56,11 +54,7 @@ def _of_scenario(
 
 
 def judge_again(
-    race: Race,
-    judge: Judge,
-    places: Sequence[Place],
-    entries: Sequence[Entry],
-    dearer: Mapping[str, float],
+    race: Race, entries: Sequence[Entry], dearer: Mapping[str, float]
 ) -> tuple[list[RobustRow], list[Dropped], list[str]]:
     """Return the rows of ``entries`` (the best ones), those that fall over, and the limits.
 
@@ -68,12 +62,12 @@ def judge_again(
 
     :param dearer: regret of those that are too dear to drop others, least first.
     """
-    other = [(place, name, changed) for place in places for name, changed in variants(place)]
+    other = [(place, name, changed) for place in race.places for name, changed in variants(place)]
     race.extend(entries, [changed for _, _, changed in other], DRAWS)
     rows: list[RobustRow] = []
     fallen: dict[str, list[str]] = {}
     limits: list[str] = []
-    asked = judge.question.slos
+    judge, asked = race.judge, race.judge.question.slos
     for place, name, changed in other:
         of_variant, shown = list[RobustRow](), dict[str, str]()  # the first SLO that broke
         for entry in entries:

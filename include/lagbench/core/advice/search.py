@@ -99,11 +99,8 @@ def search(question: Question, evaluate: Evaluate) -> Advice:
     given, unfit = _given(question)
     asked = Judge(question)
     question = replace(question, slos=[*question.slos, *_calm(question, given, evaluate)])
-    begun = begun.model_copy(update={"also": tuple(question.slos[1:])})
-    judge, places = Judge(question), list(question.places.values())
-    race = Race(judge, places, evaluate)
-    space = Space(question)
-    drafts = [*given, *space.drafts()]
+    judge, places, space = Judge(question), list(question.places.values()), Space(question)
+    race, drafts = Race(judge, places, evaluate), [*given, *space.drafts()]
     first, last = race.run(drafts)
     finalists = _finalists(_judged(race, last, space), last)
     last, finalists = _plainer(race, last, finalists)
@@ -114,24 +111,23 @@ def search(question: Question, evaluate: Evaluate) -> Advice:
         if all(asked.holds(asked.values(entry.rows[p.name], p, entry.limits)) for p in places)
     ]
     front = front_of(one for one in searched if one.family not in ("present", "rival"))
+    dearer = _dearer(searched, finalists)
+    rows, fallen, limits = judge_again(race, finalists, dearer) if finalists else ([], [], [])
     answer = begun.model_copy(
         update={
+            "also": tuple(question.slos[1:]),
             "front": front,
             "knee": knee_of(front),
             "present": next((one for one in searched if one.family == "present"), None),
             "rivals": tuple(one for one in searched if one.family == "rival"),
             "importance": importance_of(first),
+            "robust": tuple(rows),
+            "searched": Searched(candidates=len(drafts), simulations=race.simulations),
             "dropped": tuple(unfit),
         }
     )
-    dearer = _dearer(searched, finalists)
-    rows, fallen, limits = (
-        judge_again(race, judge, places, finalists, dearer) if finalists else ([], [], [])
-    )
-    effort = Searched(candidates=len(drafts), simulations=race.simulations)
-    answer = answer.model_copy(update={"robust": tuple(rows), "searched": effort})
     if not finalists:
-        reasons = tuple(_why_none(question, judge, searched))
+        reasons = tuple(_why_none(judge, searched))
         return answer.model_copy(update={"outcome": "no_policy", "reasons": reasons})
     able = {entry.draft.name for entry in finalists} - dearer.keys()
     names = able - {one.candidate for one in fallen}
@@ -150,7 +146,7 @@ def search(question: Question, evaluate: Evaluate) -> Advice:
             "pick": pick,
             "runner_up": _runner_up(pick, answer.present, [*ranked[1:], *_ranked(others)]),
             "dropped": (*unfit, *fallen),
-            "margin": _margin(judge, question, pick),
+            "margin": _margin(judge, pick),
             "reasons": tuple(_reasons(pick, searched, freer, space.hottest_needs, limits)),
         }
     )
@@ -318,14 +314,14 @@ def _runner_up(
     return next(iter(others), None)
 
 
-def _margin(judge: Judge, question: Question, pick: Candidate) -> Margin:
-    slo = question.slos[0]
-    error = question.error_of(slo.name)
+def _margin(judge: Judge, pick: Candidate) -> Margin:
+    slo = judge.question.slos[0]
+    error = judge.question.error_of(slo.name)
     if error is None:
         text = "no residuals are known: as simulated"
         return Margin(slo=slo.name, value=None, text=text, runs=0)
     added = judge.margin(slo)
-    shown = [f"{slo.text(one.real_range[1])}" for one in pick.results if one.real_range]
+    shown = [slo.text(one.real_range[1]) for one in pick.results if one.real_range]
     text = (
         f"{error.runs} runs: a real one is up to {slo.text(added)} above the simulation of it in "
         f"95 of 100; the pick stays below {' and '.join(shown)}"
@@ -378,14 +374,14 @@ def _cheaper(candidates: Sequence[Candidate], pick: Candidate) -> str:
     return f"{text}, with up to {flips:g} flips" if flips else text
 
 
-def _why_none(question: Question, judge: Judge, searched: Sequence[Candidate]) -> Iterator[str]:
+def _why_none(judge: Judge, searched: Sequence[Candidate]) -> Iterator[str]:
     """Say how near the candidates come to each limit."""
-    count = len(searched)
-    yield f"none of the {count} candidates that were simulated longest can be advised"
+    yield f"none of the {len(searched)} candidates that were simulated longest can be advised"
     if cron := next((one.name for one in searched if one.holds and one.family == "cron"), None):
         yield f"{cron} would hold every SLO if the load came at the same time each day"
     are_held = True
-    for slo in question.slos:
+    slos = judge.question.slos
+    for slo in slos:
         tops = []
         for one in searched:
             found = [result.measures[slo.name] for result in one.results]
@@ -396,5 +392,5 @@ def _why_none(question: Question, judge: Judge, searched: Sequence[Candidate]) -
         are_held &= near is not None and near + margin <= slo.limit
         text = f"{slo.slo.title}: {slo.text(near)} at best, {slo.slo.threshold}"
         yield f"{text}, margin {slo.text(margin)}"
-    if are_held and len(question.slos) > 1:
+    if are_held and len(slos) > 1:
         yield "each of these limits can be held, but no candidate holds all of them together"

@@ -256,13 +256,10 @@ class KafkaSettings:
                 is_known = self.value(name.removeprefix(KAFKA_PREFIX)) is not None
             if not is_known:
                 known = ", ".join(sorted({*self.values, *_DEFAULTS}))
-                raise WrongInput(
-                    where="scenario",
-                    field=place,
-                    value=f"{{{name}}}",
-                    allowed=f"settings that this Kafka has: {known}; AIRFLOW_CONN_KAFKA_DEFAULT "
-                    "has the others, if it needs them",
-                )
+                allowed = f"settings that this Kafka has: {known}; AIRFLOW_CONN_KAFKA_DEFAULT "
+                allowed += "has the others, if it needs them"
+                where = "scenario"
+                raise WrongInput(where=where, field=place, value=f"{{{name}}}", allowed=allowed)
 
     def secret_values(self, consumer: ConsumerSettings) -> dict[str, str]:
         """Return the settings that the consumer's placeholders name."""
@@ -280,12 +277,8 @@ def require_kafka_secret(consumer: ConsumerSettings, secret: str | None) -> None
     """Reject placeholders of a log-in on a cluster whose settings name no Secret."""
     for place, name in consumer.kafka_told:
         if secret is None:
-            raise WrongInput(
-                where="scenario",
-                field=place,
-                value=f"{{{name}}}",
-                allowed="with KAFKA_SECRET in the target's settings, which names the Secret",
-            )
+            allowed = "with KAFKA_SECRET in the target's settings, which names the Secret"
+            raise WrongInput(where="scenario", field=place, value=f"{{{name}}}", allowed=allowed)
 
 
 def _variable(setting: str) -> str:

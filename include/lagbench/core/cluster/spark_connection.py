@@ -122,11 +122,9 @@ class SparkSettings(BaseModel):
         ours = {k.removeprefix(PREFIX): v for k, v in extra.items() if k.startswith(PREFIX)}
         unknown = sorted(ours.keys() - cls.model_fields.keys())
         if unknown:
+            allowed = ", ".join(f"{PREFIX}{name}" for name in cls.model_fields)
             raise WrongInput(
-                where=where,
-                field=f"{PREFIX}{unknown[0]}",
-                value=ours[unknown[0]],
-                allowed=", ".join(f"{PREFIX}{name}" for name in cls.model_fields),
+                where=where, field=f"{PREFIX}{unknown[0]}", value=ours[unknown[0]], allowed=allowed
             )
         try:
             return cls.model_validate(ours)

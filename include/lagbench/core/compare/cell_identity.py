@@ -21,10 +21,7 @@ The seed is added separately below, even if it is the default."""
 _CONTENT = (("consumer", "manifest", "manifest_sha256"), ("payload", "file", "sha256"))
 """The user's files in a scenario: part, field of the path, and that of the content's digest."""
 
-_EARLIER_NAMES = {
-    "graceful_shutdown": "drain",
-    "shutdown_timeout_seconds": "drain_timeout_seconds",
-}
+_EARLIER_NAMES = {"graceful_shutdown": "drain", "shutdown_timeout_seconds": "drain_timeout_seconds"}
 """Names of the consumer's settings with which the digests of earlier nights were made."""
 
 _CLUSTER = "cluster.kubernetes"

@@ -166,12 +166,9 @@ def sides_by_policy(runs: Sequence[ComparedRun]) -> tuple[list[ComparedRun], lis
     for run in runs:
         by_policy[run.policy].append(run)
     if len(by_policy) != 2:
-        raise WrongInput(
-            where="compare",
-            field="policies",
-            value=", ".join(sorted({run.measures.policy for run in runs})),
-            allowed="runs of two policies, or two groups of runs with the word vs between them",
-        )
+        allowed = "runs of two policies, or two groups of runs with the word vs between them"
+        value = ", ".join(sorted({run.measures.policy for run in runs}))
+        raise WrongInput(where="compare", field="policies", value=value, allowed=allowed)
     first, second = by_policy.values()
     return first, second
 
@@ -240,13 +237,11 @@ def require_comparable(pairs: Sequence[RunPair], *, varied: Collection[str] = ()
     shown = texts[:_SHOWN_REASONS] + ([f"and {more} more reasons"] if more > 0 else [])
     names = [name for name, _, _ in _scenario_changes(*pairs[0], varied)]
     fields = " ".join(f"--vary {name}" for name in names) if len(names) <= _SHOWN_REASONS else ""
-    raise WrongInput(
-        where="compare",
-        field="runs",
-        value=", ".join(run.run_id for run in pairs[0]) + (", …" if len(pairs) > 1 else ""),
-        allowed="\n  ".join(("runs that can be compared; these cannot:", *shown))
-        + (f"\nIf the sides differ on purpose: {fields}" if fields else ""),
+    allowed = "\n  ".join(("runs that can be compared; these cannot:", *shown)) + (
+        f"\nIf the sides differ on purpose: {fields}" if fields else ""
     )
+    value = ", ".join(run.run_id for run in pairs[0]) + (", …" if len(pairs) > 1 else "")
+    raise WrongInput(where="compare", field="runs", value=value, allowed=allowed)
 
 
 def _by_seed(runs: Sequence[ComparedRun]) -> dict[int, list[ComparedRun]]:

@@ -7,7 +7,7 @@ reaction alone varies by up to 15 s, and so do the peak of the lag and everythin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -80,31 +80,27 @@ class ComparedMeasure(MeasureModel):
         return reference, allowed, value
 
 
+ComparisonStatus = Literal["within", "regressed", "undetermined"]
+
+
 class Comparison(MeasureModel):
     """A run against its reference; ``reasons`` decided the status."""
 
     run_id: str
     reference_run_id: str
-    status: Literal["within", "regressed", "undetermined"]
+    status: ComparisonStatus
     reasons: tuple[str, ...]
     measures: tuple[ComparedMeasure, ...]
 
 
-def compare_measures(
-    now: Measures, reference: Measures, bounds: Sequence[Bound] = BOUNDS
-) -> Comparison:
+def compare_measures(now: Measures, reference: Measures) -> Comparison:
     """Return ``now`` against ``reference``.
 
     Numbers of another fidelity are never compared: every measure is then undetermined.
     """
     is_comparable = now.fidelity == reference.fidelity
-    compared = tuple(_compared(bound, now, reference, is_comparable) for bound in bounds)
-    statuses = {measure.status for measure in compared}
-    status: Literal["within", "regressed", "undetermined"] = "within"
-    if "regressed" in statuses:
-        status = "regressed"
-    elif not is_comparable or "undetermined" in statuses:
-        status = "undetermined"
+    compared = tuple(_compared(bound, now, reference, is_comparable) for bound in BOUNDS)
+    status = status_of([measure.status for measure in compared])
     reasons = tuple(_text(measure) for measure in compared if measure.status == status != "within")
     if not is_comparable:
         reasons = (f"fidelity {now.fidelity} against {reference.fidelity}: not comparable",)
@@ -115,6 +111,13 @@ def compare_measures(
         reasons=reasons,
         measures=compared,
     )
+
+
+def status_of(statuses: Collection[str]) -> ComparisonStatus:
+    """Return the status of several measures, or comparisons: one that regressed decides."""
+    if "regressed" in statuses:
+        return "regressed"
+    return "undetermined" if "undetermined" in statuses else "within"
 
 
 def _compared(

@@ -82,9 +82,9 @@ def differences(earlier: EarlierRuns, measures: Measures) -> Iterator[Difference
             yield Difference(named.title, named.text(value), others, by_chance)
 
 
-def lines(earlier: EarlierRuns, measures: Measures, most: int = 3) -> Iterator[str]:
-    """Yield a line for each earlier run, with the first measures."""
-    rows = [*differences(earlier, measures)][:most]
+def lines(earlier: EarlierRuns, measures: Measures) -> Iterator[str]:
+    """Yield a line for each earlier run, with the first three measures."""
+    rows = [*differences(earlier, measures)][:3]
     for number, run in enumerate(earlier.runs if rows else ()):
         texts = (f"{row.title} {row.others[number]}" for row in rows)
         yield f"- {run.name.capitalize()} `{run.run_id}`: {'; '.join(texts)}"

@@ -42,18 +42,6 @@ def tested(differences: Sequence[Difference]) -> list[Difference]:
     return [found for found in differences if found.verdict != "listed"]
 
 
-def in_order(differences: Sequence[Difference]) -> list[Difference]:
-    """Return the differences that have a verdict, then those that are listed and were measured."""
-    shown = [found for found in differences if not _is_unknown(found)]
-    return sorted(shown, key=lambda found: found.verdict == "listed")
-
-
-def not_measured(differences: Sequence[Difference]) -> str | None:
-    """Return which listed measures no pair has in either cell; None: there are none."""
-    titles = [found.title for found in differences if _is_unknown(found)]
-    return f"not measured in these cells: {', '.join(titles)}" if titles else None
-
-
 def _is_unknown(found: Difference) -> bool:
     means = (found.mean_first, found.mean_second)
     return found.verdict == "listed" and means == (None, None)
@@ -61,7 +49,7 @@ def _is_unknown(found: Difference) -> bool:
 
 def difference_row(found: Difference, noise: NoiseFloor | None) -> tuple[str, ...]:
     """Return one measure's row; a dash where there is no value."""
-    floor = None if noise is None else noise.of_measure(found.name)
+    floor = None if noise is None else noise.widths.get(found.name)
     change = found.change(found.difference)
     if found.low is not None and found.high is not None:
         change += f" ({found.change(found.low)} to {found.change(found.high)})"
@@ -70,7 +58,7 @@ def difference_row(found: Difference, noise: NoiseFloor | None) -> tuple[str, ..
         found.number(found.mean_first),
         found.number(found.mean_second),
         change,
-        _within(found, None if floor is None else floor.half_width),
+        _within(found, floor),
         _within(found, found.bound),
         _UNKNOWN if found.holm_p is None else f"{found.holm_p:.2g}",
         found.verdict,
@@ -98,21 +86,16 @@ def as_markdown(result: ExperimentResult, figure: str | None = None) -> str:
 
 
 def _lines(result: ExperimentResult, figure: str | None) -> Iterator[str]:
-    yield f"# {result.title}"
-    yield ""
-    yield result.question
-    yield ""
+    yield from (f"# {result.title}", "", result.question, "")
     pairs = "pair" if result.pairs == 1 else "pairs"
     yield (
         f"Experiment `{result.experiment}`: {result.pairs} {pairs} on `{result.scenario}`, target "
         f"{result.target}, order drawn by seed {result.order_seed}."
     )
     if figure is not None:
-        yield ""
-        yield f"![Values by cell]({figure})"
+        yield from ("", f"![Values by cell]({figure})")
     if result.kind == "noise floor":
-        yield ""
-        yield "Both cells are the same: every difference is noise."
+        yield from ("", "Both cells are the same: every difference is noise.")
     if result.shown:
         yield from _section("Shown by every run, without a test", SHOWN_HEADINGS)
         yield from (_row(shown_row(found)) for found in result.shown)
@@ -133,10 +116,7 @@ def _lines(result: ExperimentResult, figure: str | None) -> Iterator[str]:
         values = [NAMED[name].number(run.values[name]) for name in names]
         told = (str(run.pair), run.cell, str(run.seed), phase, run.verdict, *values)
         yield _row((*told, run.run_id or "–"))
-    yield ""
-    yield "## Notes"
-    yield ""
-    yield from (f"* {note}" for note in result.notes)
+    yield from ("", "## Notes", "", *(f"* {note}" for note in result.notes))
 
 
 class ComparisonTable(NamedTuple):
@@ -150,13 +130,16 @@ class ComparisonTable(NamedTuple):
     @classmethod
     def of(cls, one: CellComparison, noise: NoiseFloor | None) -> ComparisonTable:
         """Return the rows that were measured, those with a verdict first, and why pairs lack."""
+        shown = [found for found in one.differences if not _is_unknown(found)]
+        shown.sort(key=lambda found: found.verdict == "listed")
+        unknown = ", ".join(found.title for found in one.differences if _is_unknown(found))
         return cls(
             f"{one.second} minus {one.first}, {len(one.pairs)} pairs",
             [text.format(first=one.first, second=one.second) for text in HEADINGS],
-            [difference_row(found, noise) for found in in_order(one.differences)],
+            [difference_row(found, noise) for found in shown],
             [
                 *(f"{found.title}: {found.text}" for found in tested(one.differences)),
-                *filter(None, [not_measured(one.differences)]),
+                *([f"not measured in these cells: {unknown}"] if unknown else []),
                 *(f"left out: {reason}" for reason in one.left_out),
             ],
         )
@@ -166,17 +149,11 @@ def comparison_lines(comparison: CellComparison, noise: NoiseFloor | None) -> It
     """Yield the section of a comparison, as Markdown."""
     table = ComparisonTable.of(comparison, noise)
     yield from _section(table.title, table.headings)
-    yield from map(_row, table.rows)
-    yield ""
-    yield from (f"* {sentence}" for sentence in table.sentences)
+    yield from (*map(_row, table.rows), "", *(f"* {sentence}" for sentence in table.sentences))
 
 
 def _section(title: str, headings: Sequence[str]) -> Iterator[str]:
-    yield ""
-    yield f"## {title}"
-    yield ""
-    yield _row(headings)
-    yield _row(["---"] * len(headings))
+    yield from ("", f"## {title}", "", _row(headings), _row(["---"] * len(headings)))
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -160,7 +160,7 @@ def judge_experiment(
         comparisons=()
         if is_identity
         else tuple(
-            _comparison(
+            comparison_of(
                 names, *pairs_of(experiment, progress, runs, names), bounds_of(experiment), "pair"
             )
             for names in ((first, other) for other in others)
@@ -261,17 +261,18 @@ def compare_cells(
         allowed = "\n  ".join(("two or more; left out:", *reasons))
         raise WrongInput(where="compare", field="pairs", value=len(found), allowed=allowed)
     names = side_names(next(iter(found.values())), varied)
-    compared = _comparison(names, found, left_out, bounds, "seed")
+    compared = comparison_of(names, found, left_out, bounds, "seed")
     return compared.model_copy(update={"pairs": tuple(range(1, len(found) + 1))})
 
 
-def _comparison(
+def comparison_of(
     names: tuple[str, str],
     pairs: Mapping[int, RunPair],
     left_out: Mapping[int, str],
     bounds: Sequence[Bound],
     number: str,
 ) -> CellComparison:
+    """Return the comparison of two sides; ``number`` names what pairs are numbered by."""
     differences: tuple[Difference, ...] = ()
     if len(pairs) >= _FEWEST_PAIRS:
         # One look: the number of pairs was fixed before the first run. A run that is a gap was not

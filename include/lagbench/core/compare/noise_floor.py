@@ -50,19 +50,14 @@ class NoiseFloor(MeasureModel):
         """The cell and the pairs that it comes from."""
         return f"A/A of {self.scenario} with {self.policy}, {len(self.run_ids) // 2} pairs"
 
-    def fits(self, run: ComparedRun) -> bool:
-        """Return whether the floor is of the run's load, machine and versions."""
-        return self.load == run.load and not self.environment.changes(run.environment)
-
-    def of_measure(self, name: str) -> MeasureNoise | None:
-        """Return the noise of a measure; None: the A/A pairs did not measure it."""
-        return next((found for found in self.noise if found.name == name), None)
+    @property
+    def widths(self) -> dict[str, float]:
+        """The half width of each measure that the A/A pairs measured, by its name."""
+        return {found.name: found.half_width for found in self.noise}
 
 
 def bounds_of(
-    floor: NoiseFloor | None,
-    measures: Collection[str] | None = None,
-    stated: Sequence[Bound] = (),
+    floor: NoiseFloor | None, measures: Collection[str] | None = None, stated: Sequence[Bound] = ()
 ) -> list[Bound]:
     """Return the bound of each tested measure, of which there is one.
 
@@ -82,7 +77,7 @@ def bounds_of(
                     where="compare", field="measure", value=name, allowed=", ".join(allowed)
                 )
     names = [name for name in known if measures is None or name in measures]
-    noise = {} if floor is None else {found.name: found.half_width for found in floor.noise}
+    noise = {} if floor is None else floor.widths
     return [
         Bound(name, absolute=noise[name]) if name in noise and name not in given else known[name]
         for name in names
@@ -96,7 +91,11 @@ def closest_floor(
 
     It is of the same load, machine and versions as the first; of several, the newest counts.
     """
-    fitting = [floor for floor in floors if floor.fits(first)]
+    fitting = [
+        floor
+        for floor in floors
+        if floor.load == first.load and not floor.environment.changes(first.environment)
+    ]
     policies = [second.policy, first.policy]
 
     def rank(floor: NoiseFloor) -> tuple[int, int]:

@@ -136,9 +136,7 @@ class _Sample:
 
 
 def compare_pairs(
-    pairs: Sequence[Pair],
-    bounds: Sequence[Bound] = BOUNDS,
-    looks: Sequence[int] = PLANNED_LOOKS,
+    pairs: Sequence[Pair], bounds: Sequence[Bound] = BOUNDS, looks: Sequence[int] = PLANNED_LOOKS
 ) -> tuple[Difference, ...]:
     """Return the difference of each named measure, in the order of the registry.
 

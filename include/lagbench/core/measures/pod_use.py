@@ -209,10 +209,7 @@ class StartCost(MeasureModel):
     """Seconds from created to Ready beyond the delay, over pods; None: no pod reported it."""
 
     pods: int = 0
-    unreported_pods: int = Field(
-        0,
-        description="Ready, but without a record of their start",
-    )
+    unreported_pods: int = Field(0, description="Ready, but without a record of their start")
     median_seconds: float | None = None
     max_seconds: float | None = None
     delay_mean_seconds: float | None = None

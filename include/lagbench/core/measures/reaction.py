@@ -293,11 +293,7 @@ def _of_step(given: ReactionInput, due: Due, at_step: Standing, *, window_ends_a
 
 
 def _missing(
-    given: ReactionInput,
-    chain: Reaction,
-    due: Due,
-    at_step: Standing,
-    rise: ReplicaChange | None,
+    given: ReactionInput, chain: Reaction, due: Due, at_step: Standing, rise: ReplicaChange | None
 ) -> tuple[ReactionOutcome, str]:
     """Return whether the due pod did not come, or whether that is unknown."""
     step_at = given.step_at or 0

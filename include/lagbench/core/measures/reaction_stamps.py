@@ -224,10 +224,7 @@ def _first_new_pod(
     given: ReactionInput, timelines: Sequence[PodTimeline]
 ) -> tuple[str | None, dict[str, Stamp]]:
     chains = [
-        (
-            timeline.pod,
-            pod_stamps(given.records, timeline, given.clocks, has_tasks=given.has_tasks),
-        )
+        (timeline.pod, pod_stamps(given.records, timeline, given.clocks, has_tasks=given.has_tasks))
         for timeline in timelines
         if timeline.created_at <= given.until_at
     ]

@@ -93,9 +93,7 @@ class RunEvidence:
     def offered(self) -> OfferedLoad:
         """The planned load, from the scenario alone; of an observed group what the log took."""
         return offered_load(
-            self.scenario.profile,
-            where="scenario.yaml",
-            may_be_empty=self.observation is not None,
+            self.scenario.profile, where="scenario.yaml", may_be_empty=self.observation is not None
         )
 
     @cached_property
@@ -261,9 +259,7 @@ class RunEvidence:
     def actions(self) -> tuple[PlayedAction, ...]:
         """The scenario's actions with their stamps."""
         return played_actions(
-            self.records,
-            self.scenario.actions,
-            stream_started_at=self.load.stream_started_at,
+            self.records, self.scenario.actions, stream_started_at=self.load.stream_started_at
         )
 
     @cached_property

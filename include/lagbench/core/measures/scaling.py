@@ -213,10 +213,7 @@ class Scaling(MeasureModel):
     surplus_pods: tuple[SurplusPod, ...]
     surplus_pods_idle: bool | None  # None: there were never more members than partitions
     surplus_text: str
-    gaps_text: str = Field(
-        "",
-        description="gaps in which replicas may have changed; empty: none",
-    )
+    gaps_text: str = Field("", description="gaps in which replicas may have changed; empty: none")
     pod_minutes_after: float | None = None  # after the planned window
     has_baseline: bool = True  # False: the load begins with a spike
     self_made_flips: int | None = None  # None: unknown, or measured before this field existed

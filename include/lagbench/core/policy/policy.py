@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, get_args
@@ -221,42 +221,33 @@ def check_fit(scenario: Scenario, policy: Policy) -> None:
     More replicas are fine with ``allow_overscale``. A ScaledObject without a kind follows the
     scenario's workload; one with a kind, and each HPA, must name that workload.
     """
-    limits = policy.limits
+    for where, field, value, allowed in _misfits(scenario, policy):
+        raise WrongInput(where=where, field=field, value=value, allowed=allowed)
+
+
+def _misfits(scenario: Scenario, policy: Policy) -> Iterator[tuple[str, str, object, str]]:
+    """Yield where, field, value and what is allowed."""
+    limits, of_scenario = policy.limits, f"scenario {scenario.name}"
     kind = policy.manifest["spec"]["scaleTargetRef"].get("kind")
     if kind and kind != scenario.consumer.workload:
-        raise WrongInput(
-            where=policy.where,
-            field="spec.scaleTargetRef.kind",
-            value=kind,
-            allowed=f"{scenario.consumer.workload}, the consumer.workload of scenario "
-            f"{scenario.name} (or set consumer.workload: {kind} in the scenario)",
-        )
+        allowed = f"{scenario.consumer.workload}, the consumer.workload of {of_scenario}"
+        allowed += f" (or set consumer.workload: {kind} in the scenario)"
+        yield policy.where, "spec.scaleTargetRef.kind", kind, allowed
     if policy.windows and scenario.hpa_sync_at_seconds is not None:
-        raise WrongInput(
-            where=f"scenario {scenario.name}",
-            field="hpa_sync_at_seconds",
-            value=scenario.hpa_sync_at_seconds,
-            allowed="none with this policy: its cron windows fix the stream's start",
-        )
+        allowed = "none with this policy: its cron windows fix the stream's start"
+        yield of_scenario, "hpa_sync_at_seconds", scenario.hpa_sync_at_seconds, allowed
     first = scenario.partitions
     for one in limits.of_triggers:
         if not one.counted(first):
             metadata = policy.manifest["spec"]["triggers"][one.index]["metadata"]
-            raise WrongInput(
-                where=policy.where,
-                field=f"spec.triggers[{one.index}].metadata.partitionLimitation",
-                value=metadata["partitionLimitation"],
-                allowed=f"some of 0 to {first - 1}, the partitions of scenario {scenario.name}",
-            )
+            field = f"spec.triggers[{one.index}].metadata.partitionLimitation"
+            allowed = f"some of 0 to {first - 1}, the partitions of {of_scenario}"
+            yield policy.where, field, metadata["partitionLimitation"], allowed
     most = scenario.partition_plan.last
     if limits.ceiling_replicas > most and not scenario.allow_overscale:
-        raise WrongInput(
-            where=policy.where,
-            field=limits.ceiling_field,
-            value=limits.ceiling_replicas,
-            allowed=f"at most {most}, the partitions of scenario {scenario.name}: a "
-            "pod beyond them gets none (to show that, set allow_overscale: true in the scenario)",
-        )
+        allowed = f"at most {most}, the partitions of {of_scenario}: a pod beyond them gets none "
+        allowed += "(to show that, set allow_overscale: true in the scenario)"
+        yield policy.where, limits.ceiling_field, limits.ceiling_replicas, allowed
 
 
 def require_one_start(first: Policy, second: Policy) -> None:
@@ -283,11 +274,9 @@ def _check_metrics(manifest: Mapping[str, Any], where: str) -> None:
     for index, metric in enumerate(metrics if isinstance(metrics, list) else ()):
         kind = metric.get("type") if isinstance(metric, Mapping) else None
         if kind in ("External", "Object", "Pods"):
+            allowed = "Resource (external metrics need a ScaledObject, which names their source)"
             raise WrongInput(
-                where=where,
-                field=f"spec.metrics[{index}].type",
-                value=kind,
-                allowed="Resource (external metrics need a ScaledObject, which names their source)",
+                where=where, field=f"spec.metrics[{index}].type", value=kind, allowed=allowed
             )
 
 
@@ -295,11 +284,9 @@ def _check_target(target: ScaleTarget, where: str) -> None:
     """Reject a policy that scales another kind of workload; a run sets the name."""
     kinds = get_args(Workload)
     if target.kind not in kinds:
+        allowed = f"{' or '.join(kinds)}: a run puts its own consumers in the target's place"
         raise WrongInput(
-            where=where,
-            field="spec.scaleTargetRef.kind",
-            value=target.kind,
-            allowed=f"{' or '.join(kinds)}: a run puts its own consumers in the target's place",
+            where=where, field="spec.scaleTargetRef.kind", value=target.kind, allowed=allowed
         )
 
 
@@ -316,13 +303,10 @@ def require_one_source(manifest: Mapping[str, Any], where: str) -> None:
     for name, what in (("topic", "topics"), ("consumerGroup", "groups")):
         named = sorted({str(one[name]) for one in lag if one.get(name)})
         if len(named) > 1:
-            raise WrongInput(
-                where=where,
-                field=f"spec.triggers[].metadata.{name}",
-                value=", ".join(named),
-                allowed=f"one of them: a run or a swap has one topic and one group, and would read "
-                f"the same lag for all these {what}. Take each with the triggers that it has",
-            )
+            allowed = "one of them: a run or a swap has one topic and one group, and would read "
+            allowed += f"the same lag for all these {what}. Take each with the triggers that it has"
+            field = f"spec.triggers[].metadata.{name}"
+            raise WrongInput(where=where, field=field, value=", ".join(named), allowed=allowed)
 
 
 def require_own_controller(policy: Policy, *, where: str, is_embedded: bool) -> None:
@@ -339,13 +323,10 @@ def require_own_controller(policy: Policy, *, where: str, is_embedded: bool) -> 
         return
     if isinstance(policy.spec, ScaledObjectSpec) and is_handed_over(manifest):
         return
-    raise WrongInput(
-        where=where,
-        field=f"metadata.annotations[{name}]",
-        value=annotations[name],
-        allowed="no value on a cluster, where kube-controller-manager has one for all HPAs (or "
-        f"hand the ScaledObject over to {CONTROLLER}, docs/kubernetes.md)",
-    )
+    allowed = "no value on a cluster, where kube-controller-manager has one for all HPAs (or "
+    allowed += f"hand the ScaledObject over to {CONTROLLER}, docs/kubernetes.md)"
+    field = f"metadata.annotations[{name}]"
+    raise WrongInput(where=where, field=field, value=annotations[name], allowed=allowed)
 
 
 def require_kubernetes(policy: Policy, git_version: str | None = None) -> None:
@@ -362,12 +343,9 @@ def require_kubernetes(policy: Policy, git_version: str | None = None) -> None:
         named, cluster = policy.limits.flags.kubernetes, followed_version(git_version)
         has = f"the cluster has {git_version}"
         if named not in (None, cluster) and not is_handed:
-            raise WrongInput(
-                where=policy.where,
-                field=f"metadata.annotations[{KUBERNETES_ANNOTATION}]",
-                value=named,
-                allowed=f"{cluster}, or no annotation: {has}",
-            )
+            allowed = f"{cluster}, or no annotation: {has}"
+            field = f"metadata.annotations[{KUBERNETES_ANNOTATION}]"
+            raise WrongInput(where=policy.where, field=field, value=named, allowed=allowed)
         if not is_handed or not has_gate(gate, cluster):  # its API server stores the HPA
             version, here = cluster, has
     if has_gate(gate, version):
@@ -378,12 +356,10 @@ def require_kubernetes(policy: Policy, git_version: str | None = None) -> None:
     for side in ("scaleUp", "scaleDown"):
         value = (value_at(manifest, f"{field}.{side}") or {}).get("tolerance")
         if value is not None:
+            allowed = f"Kubernetes {GATES[gate]} or newer, {here}: an older one drops "
+            allowed += "it, and the tolerance stays 10 %"
             raise WrongInput(
-                where=policy.where,
-                field=f"{field}.{side}.tolerance",
-                value=value,
-                allowed=f"Kubernetes {GATES[gate]} or newer, {here}: an older one drops "
-                "it, and the tolerance stays 10 %",
+                where=policy.where, field=f"{field}.{side}.tolerance", value=value, allowed=allowed
             )
 
 
@@ -400,9 +376,6 @@ def require_kafka_log_in(policy: Policy, *, where: str) -> None:
         if not isinstance(read, KafkaTrigger) or trigger.authentication_ref is not None:
             continue
         if read.security.sasl == "none" and not read.security.is_tls:
-            raise WrongInput(
-                where=where,
-                field=f"spec.triggers[{trigger.index}].authenticationRef",
-                value="",
-                allowed="a TriggerAuthentication with the login of KEDA: this Kafka is secured",
-            )
+            allowed = "a TriggerAuthentication with the login of KEDA: this Kafka is secured"
+            field = f"spec.triggers[{trigger.index}].authenticationRef"
+            raise WrongInput(where=where, field=field, value="", allowed=allowed)

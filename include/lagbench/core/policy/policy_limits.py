@@ -12,10 +12,7 @@ from lag_scaler.keda_values import go_boolean
 from lag_scaler.rule import LAG_SCALER_DEFAULT_THRESHOLD
 from lagbench.core.hpa.controller_flags import ControllerFlags, Tolerances, controller_flags
 from lagbench.core.hpa.hpa_object import HpaSpec, parse_behavior
-from lagbench.core.keda.object.scaled_object_spec import (
-    ScaledObjectSpec,
-    Trigger,
-)
+from lagbench.core.keda.object.scaled_object_spec import ScaledObjectSpec, Trigger
 from lagbench.core.keda.triggers.cron_trigger import CronTrigger
 from lagbench.core.keda.triggers.kafka_parameters import KafkaTrigger
 from lagbench.core.keda.triggers.prometheus_parameters import PrometheusTrigger

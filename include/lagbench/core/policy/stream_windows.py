@@ -51,12 +51,9 @@ def stream_windows(manifest: Mapping[str, Any], *, where: str) -> tuple[StreamWi
     is_wrong = len(found) < len(parts) or any(w.from_seconds >= w.until_seconds for w in found)
     edges = {edge % _MINUTE for w in found for edge in (w.from_seconds, w.until_seconds)}
     if is_wrong or len(edges) != 1 or len(found) != len(_cron_triggers(manifest)):
-        raise WrongInput(
-            where=where,
-            field=f"metadata.annotations[{WINDOWS_ANNOTATION}]",
-            value=text,
-            allowed=f"{_ALLOWED} (the policy has {len(_cron_triggers(manifest))} cron triggers)",
-        )
+        allowed = f"{_ALLOWED} (the policy has {len(_cron_triggers(manifest))} cron triggers)"
+        field = f"metadata.annotations[{WINDOWS_ANNOTATION}]"
+        raise WrongInput(where=where, field=field, value=text, allowed=allowed)
     return found
 
 

@@ -277,7 +277,7 @@ SPARK = ConsumerKind(
         "start_seconds": "a worker takes the time that its two JVMs take",
     },
     not_played={
-        "broker_unreachable": "only the stand-in's way to Kafka leads through the broker proxy",
+        "broker_unreachable": "only the stand-in's way to Kafka leads through the broker proxy"
     },
 )
 

@@ -95,10 +95,7 @@ def load_of_series(
 
 
 def load_of_offsets(
-    offsets: npt.NDArray[np.int64],
-    starts: npt.NDArray[np.int64],
-    first: int,
-    step_seconds: int,
+    offsets: npt.NDArray[np.int64], starts: npt.NDArray[np.int64], first: int, step_seconds: int
 ) -> MeasuredLoad:
     """Return the load of a topic by its offsets [instant, partition] at the edges of the steps.
 
@@ -165,7 +162,7 @@ def trace_text(load: MeasuredLoad) -> str:
     return text
 
 
-def keys_of_shares(shares: Sequence[float], *, seed: int = 1) -> tuple[Keys, float]:
+def keys_of_shares(shares: Sequence[float]) -> tuple[Keys, float]:
     """Return keys whose hottest partition gets the share of the hottest one here, and its share.
 
     Only that share is fitted: the others are as a Zipf distribution of keys has them.
@@ -173,7 +170,7 @@ def keys_of_shares(shares: Sequence[float], *, seed: int = 1) -> tuple[Keys, flo
     low, high, wanted, count = 0.0, _STEEPEST, max(shares), len(shares)
 
     def hottest(zipf_s: float) -> float:
-        return float(partition_shares(Keys(zipf_s=zipf_s), count, seed).max())
+        return float(partition_shares(Keys(zipf_s=zipf_s), count, 1).max())
 
     for _ in range(_HALVINGS):
         middle = (low + high) / 2

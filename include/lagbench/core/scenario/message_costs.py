@@ -10,12 +10,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import (
-    Discriminator,
-    Field,
-    Tag,
-    model_validator,
-)
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from lagbench.core.kubernetes_values import NS_PER_SECOND
 from lagbench.core.scenario.conf_limits import StrictModel

@@ -223,12 +223,8 @@ def _load(profile: Profile, where: str) -> OfferedLoad:
 def _trace(profile: TraceProfile, where: str) -> OfferedLoad:
     seconds = [point.second for point in profile.points]
     if len(seconds) < 2 or seconds[0] != 0 or any(a >= b for a, b in pairwise(seconds)):
-        raise WrongInput(
-            where=where,
-            field="profile.points",
-            value=seconds[:5],
-            allowed="at least two rows, seconds ascending from 0 (the last one ends the stream)",
-        )
+        allowed = "at least two rows, seconds ascending from 0 (the last one ends the stream)"
+        raise WrongInput(where=where, field="profile.points", value=seconds[:5], allowed=allowed)
     rows = profile.points[:-1]
     parts = tuple(
         Segment(row.second, _times(row.rate_per_second, profile.rate_scale), bool(row.is_spike))

@@ -43,8 +43,7 @@ class OwnConsumer(StrictModel):
         None, description="the container that consumes; None: the first one of the Deployment"
     )
     command: Annotated[tuple[str, ...], Reach.PROCESS] = Field(
-        (),
-        description="command on the embedded bench, for a manifest whose image has the command",
+        (), description="command on the embedded bench, for a manifest whose image has the command"
     )
     env: Annotated[Mapping[str, str], Reach.PROCESS] = Field(
         {}, description="variables of the container; placeholders are filled in"
@@ -186,13 +185,11 @@ def require_no_secrets(own: OwnConsumer, actions: Sequence[ActionBase], *, where
             _PLACE.sub("", value).strip()
         )
         if value not in _SWITCHES and not is_filled_in and looks_secret(name, value):
-            raise WrongInput(
-                where=where,
-                field=place,
-                value=HIDDEN,
-                allowed="no secret, because the run's files show it: give it by --env-file FILE, "
-                "on a cluster by a Secret that the manifest names",
+            allowed = (
+                "no secret, because the run's files show it: give it by --env-file FILE, "
+                "on a cluster by a Secret that the manifest names"
             )
+            raise WrongInput(where=where, field=place, value=HIDDEN, allowed=allowed)
 
 
 def client_pattern(client_id: str, pod: str) -> re.Pattern[str]:

@@ -24,10 +24,7 @@ MOST_FILE_BYTES = 64 * 2**20
 MOST_SAMPLE_BYTES = 900_000
 """Below the 1,048,576 bytes of a batch that a broker takes by default, with key and header."""
 PayloadFormat = Literal["json-lines", "base64-lines"]
-_ALLOWED = {
-    "json-lines": "a JSON value",
-    "base64-lines": "the base64 of a message's bytes",
-}
+_ALLOWED = {"json-lines": "a JSON value", "base64-lines": "the base64 of a message's bytes"}
 
 
 class Payload(StrictModel):
@@ -66,12 +63,9 @@ class Samples:
 def read_samples(text: bytes, payload: Payload, *, where: str) -> Samples:
     """Return the samples in a file's bytes; empty lines are skipped."""
     if payload.key_field is not None and payload.format != "json-lines":
-        raise WrongInput(
-            where=where,
-            field="payload.key_field",
-            value=payload.key_field,
-            allowed="nothing with payload.format base64-lines: its fields are not known",
-        )
+        allowed = "nothing with payload.format base64-lines: its fields are not known"
+        field = "payload.key_field"
+        raise WrongInput(where=where, field=field, value=payload.key_field, allowed=allowed)
     if len(text) > MOST_FILE_BYTES:
         size = f"{len(text):,} bytes"
         raise _wrong(where, "the file", size, f"at most {MOST_FILE_BYTES:,} bytes")

@@ -71,12 +71,8 @@ class RunNames:
     def __post_init__(self) -> None:
         """Reject an id that Kubernetes or Kafka would reject."""
         if not _RUN_ID.fullmatch(self.run_id):
-            raise WrongInput(
-                where="run",
-                field="run_id",
-                value=self.run_id,
-                allowed="lower-case letters, digits and dashes, at most 52, no dash at the ends",
-            )
+            allowed = "lower-case letters, digits and dashes, at most 52, no dash at the ends"
+            raise WrongInput(where="run", field="run_id", value=self.run_id, allowed=allowed)
 
     @property
     def events_topic(self) -> str:

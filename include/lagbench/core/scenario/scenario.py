@@ -102,14 +102,10 @@ class ConsumerFlags(WorkFlags):
         "manual", description="transactional: offsets and ledger together, or not at all"
     )
     graceful_shutdown: Annotated[bool, Flag("drain")] = Field(
-        True,
-        description="finish and commit before the pod leaves; off: just leave",
+        True, description="finish and commit before the pod leaves; off: just leave"
     )
     shutdown_timeout_seconds: Annotated[float, Flag("drain-timeout")] = Field(
-        20.0,
-        gt=0,
-        le=3600,
-        description="longest time of the graceful shutdown, in seconds",
+        20.0, gt=0, le=3600, description="longest time of the graceful shutdown, in seconds"
     )
     static_membership: bool = Field(False, description="group.instance.id from the pod's name")
 
@@ -195,10 +191,7 @@ class Scenario(StrictModel):
     payload: Payload | None = None
     profile: Profile
     rate_scale: float = Field(
-        1.0,
-        gt=0,
-        le=1,
-        description="scales arrivals, pod rate and every threshold on lag together",
+        1.0, gt=0, le=1, description="scales arrivals, pod rate and every threshold on lag together"
     )
     consumer: ConsumerSettings = ConsumerSettings()
     poison: Poison | None = None

@@ -49,10 +49,8 @@ class Traffic:
         merged.append((load.duration_seconds, 0.0))
         self.starts = [start for start, _ in merged]
         self.rates = [rate for _, rate in merged]
-        self._counts = [0.0]
-        for index in range(1, len(merged)):
-            seconds = self.starts[index] - self.starts[index - 1]
-            self._counts.append(self._counts[-1] + seconds * self.rates[index - 1])
+        counts = np.diff(self.starts) * self.rates[:-1]
+        self._counts: list[float] = [0.0, *np.cumsum(counts).tolist()]
         self._line: tuple[Reals, Reals] = (np.array(self.starts), np.array(self._counts))
 
     def grow(self, second: float, shares: Reals) -> None:

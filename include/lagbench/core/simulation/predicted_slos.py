@@ -22,6 +22,8 @@ SIMULATED_SLOS = (
     "flips",
     "pod_minutes",
 )
+OF_SPIKES = ("reaction_seconds", "drain_seconds")
+"""SLOs that only a spike can break."""
 _MOST_NAMED = 20
 
 
@@ -51,13 +53,10 @@ def predicted_slos(
     """
     load, started = offered_load(scenario.profile), limits.started_replicas
     watched_seconds = (ranges["watched_seconds"].low or 0.0) - load.duration_seconds
-    of_spikes = ("reaction_seconds", "drain_seconds")
-    found = []
+    has_spikes, found = bool(spikes_of(scenario, started_replicas=started)), []
     for name in SIMULATED_SLOS:
         slo = slo_of(name, getattr(scenario.slos, name))
-        if slo.limit is None or (
-            name in of_spikes and not spikes_of(scenario, started_replicas=started)
-        ):
+        if slo.limit is None or (name in OF_SPIKES and not has_spikes):
             continue
         if name == "drain_seconds" and limits.lag_threshold_records is None:
             found.append(slo.unknown(limits.threshold_rule))

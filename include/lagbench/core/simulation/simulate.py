@@ -105,16 +105,7 @@ def simulate(
         policy=policy_name,
         seed=scenario.seed,
         slo_seconds=slo,
-        measures=measure(
-            world,
-            instants,
-            lags,
-            read,
-            until=until,
-            slo_seconds=slo,
-            drained_records=limits.lag_threshold_records,
-            started_replicas=limits.started_replicas,
-        ),
+        measures=measure(world, instants, lags, read, limits, until=until, slo_seconds=slo),
         timeline=Timeline(
             seconds,
             np.interp(seconds, instants, lags.sum(axis=1)),  # it is straight between instants

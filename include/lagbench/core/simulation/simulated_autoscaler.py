@@ -181,12 +181,8 @@ class SimulatedAutoscaler:
                 target_milli = round(sampler.settings.target * 1000)
                 own = MetricSpec(name, "External", trigger.metric_type, target_milli)
                 return _Scaler(own, sampler.read)
-        raise WrongInput(
-            where="policy",
-            field="triggers",
-            value=trigger.type,
-            allowed="the trigger types of the simulator",
-        )
+        allowed = "the trigger types of the simulator"
+        raise WrongInput(where="policy", field="triggers", value=trigger.type, allowed=allowed)
 
     def _sampler(self, index: int, parameters: ExternalTrigger) -> LagSampler:
         """Return the lag scaler's server, whose windows outlive its clients."""

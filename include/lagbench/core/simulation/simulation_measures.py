@@ -17,6 +17,7 @@ from lagbench.core.measures.model import Ints, NamedMeasure, Reals
 from lagbench.core.measures.rebalance_episodes import QUIET_SECONDS
 from lagbench.core.measures.replica_changes import mark_flips, mark_self_made
 from lagbench.core.measures.replica_steps import ReplicaChange
+from lagbench.core.policy.policy_limits import PolicyLimits
 from lagbench.core.scenario.offered_load import Spike, load_spikes
 from lagbench.core.simulation.backlog import Traffic
 from lagbench.core.simulation.simulated_world import ReplicaStep, World
@@ -204,20 +205,20 @@ def measure(
     instants: Reals,
     lags: Reals,
     read: Lag,
+    limits: PolicyLimits,
     *,
     until: float,
     slo_seconds: float,
-    drained_records: float | None,
-    started_replicas: int,
 ) -> SimulationMeasures:
-    """Return the measures of [stream start, ``until``]; ``drained_records``: one threshold.
+    """Return the measures of [stream start, ``until``]; ``limits``: of the first policy.
 
     :param instants: with ``lags`` as ``lag_lines`` returns them.
     :param read: what ``readings`` returns.
     """
     steps = [step for step in world.fleet.steps if 0 <= step.at <= until]
     counts = [world.fleet.replicas_at(0.0), *(step.after for step in steps)]
-    spikes = load_spikes(world.planned, started_replicas=started_replicas, pod_rate=world.pod_rate)
+    started = limits.started_replicas
+    spikes = load_spikes(world.planned, started_replicas=started, pod_rate=world.pod_rate)
     changes = _changes(steps, spikes)
     planned_seconds = world.planned.duration_seconds
     time_lag = time_lag_seconds(world.traffic, instants, lags, planned_seconds)
@@ -235,7 +236,7 @@ def measure(
         time_lag_p99_seconds=time_lag.p99,
         reaction_seconds=_reaction_seconds(world, steps, spikes),
         seconds_over_slo=seconds_over(world.traffic, instants, lags, slo_seconds),
-        drain_seconds=_drain_seconds(spikes, read, drained_records),
+        drain_seconds=_drain_seconds(spikes, read, limits.lag_threshold_records),
         settled_seconds=max(planned_seconds, *(step.at for step in steps), 0.0),
         watched_seconds=until,
     )
@@ -250,8 +251,6 @@ def _changes(steps: list[ReplicaStep], spikes: Sequence[Spike]) -> list[ReplicaC
             by=step.by,
             reason="",
             precision_seconds=0.0,
-            is_reversal=False,
-            is_flip=False,
         )
         for step in steps
     ]

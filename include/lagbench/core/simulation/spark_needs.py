@@ -87,21 +87,15 @@ def check_spark_fit(
     where = f"scenario {scenario.name}"
     cores = floor * spark.cores_per_worker
     if cores > scenario.partitions:
-        raise WrongInput(
-            where=where,
-            field="consumer.spark.cores_per_worker",
-            value=spark.cores_per_worker,
-            allowed=f"at most {scenario.partitions // max(1, floor)}: the floor of {floor} workers "
-            f"has {cores} cores, and a task is one of {scenario.partitions} partitions",
-        )
+        allowed = f"at most {scenario.partitions // max(1, floor)}: the floor of {floor} workers "
+        allowed += f"has {cores} cores, and a task is one of {scenario.partitions} partitions"
+        field = "consumer.spark.cores_per_worker"
+        raise WrongInput(where=where, field=field, value=spark.cores_per_worker, allowed=allowed)
     fewest = spark.dynamic_allocation_min
     if fewest is not None and fewest > floor:
-        raise WrongInput(
-            where=where,
-            field="consumer.spark.dynamic_allocation_min",
-            value=fewest,
-            allowed=f"at most {floor}: an executor needs a worker, and the floor has no more",
-        )
+        allowed = f"at most {floor}: an executor needs a worker, and the floor has no more"
+        field = "consumer.spark.dynamic_allocation_min"
+        raise WrongInput(where=where, field=field, value=fewest, allowed=allowed)
     needed = spark_mebibytes(consumer, limits.ceiling_replicas)
     if memory_mebibytes is not None and needed is not None and needed > memory_mebibytes:
         raise WrongInput(

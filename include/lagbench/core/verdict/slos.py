@@ -379,11 +379,7 @@ TABLE = (
     Row("pod_minutes", ("policy", "replicas"), _pod_minutes),
     Row("baseline_at_floor", ("policy", "replicas"), _baseline),
     Row("surplus_pods_idle", ("policy", "replicas", "group"), _surplus),
-    Row(
-        "rebalance_dip_percent",
-        _WORK,
-        _OfSteps(dip_of, _dip_text),
-    ),
+    Row("rebalance_dip_percent", _WORK, _OfSteps(dip_of, _dip_text)),
     Row(
         "rebalance_area_seconds",
         _WORK,

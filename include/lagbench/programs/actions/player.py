@@ -7,7 +7,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from pydantic import Field
@@ -33,7 +33,7 @@ from lagbench.core.telemetry.records_of_recorder import LagSample
 from lagbench.core.workload_state import is_ready
 from lagbench.errors import LagbenchError, NotReady
 from lagbench.programs.run_flags import RunFlags
-from pod_program.flags import CommandLine, Flag, Settings
+from pod_program.flags import CommandLine, PodName, Settings
 
 log = logging.getLogger(__name__)
 NO_TARGET = "no target"
@@ -222,9 +222,7 @@ class PlayerOptions(RunFlags, Settings):
     drained_after_seconds: float = Field(
         0.0, ge=0, description="second of the stream before which it has not drained"
     )
-    source: Annotated[str, Flag(variables=("POD_NAME",), is_variable_only=True)] = Field(
-        "actions", description="the pod's metadata.name"
-    )
+    source: PodName = "actions"
     actions: tuple[Action, ...] = Field(description="the scenario's actions as JSON")
     policies: dict[int, dict[str, Any]] = Field(
         {}, description="a JSON object of new policies by the number of their action"

@@ -73,12 +73,8 @@ def parse_options(arguments: Sequence[str]) -> AutoscalerOptions:
         arguments, {}
     )
     if options.instead_of_keda and not options.namespace:
-        raise WrongInput(
-            where="autoscaler",
-            field="--namespace",
-            value=None,
-            allowed="a namespace: KEDA keeps the rest of the cluster",
-        )
+        allowed = "a namespace: KEDA keeps the rest of the cluster"
+        raise WrongInput(where="autoscaler", field="--namespace", value=None, allowed=allowed)
     return options
 
 

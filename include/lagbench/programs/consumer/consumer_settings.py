@@ -12,7 +12,7 @@ from lagbench.core.scenario.message_costs import DownstreamPace, PoisonedKey
 from lagbench.core.scenario.scenario import ConsumerFlags, WorkFlags
 from lagbench.core.scenario.stream_start import StartDelay
 from lagbench.programs.run_flags import RunFlags
-from pod_program.flags import CommandLine, Flag, Settings
+from pod_program.flags import CommandLine, Flag, PodName, Settings
 
 # The broker's default group.(min|max).session.timeout.ms.
 _LEAST_SESSION_MS, _MOST_SESSION_MS = 6_000, 1_800_000
@@ -70,9 +70,7 @@ class ConsumerOptions(WorkOptions, ConsumerFlags, RunFlags, Settings):
         "pull and node start",
     )
     start_seed: int = Field(0, description="draws the delay, with the pod's number POD_ORDINAL")
-    pod_name: Annotated[str, Flag(variables=("POD_NAME",), is_variable_only=True)] = Field(
-        description="the pod's metadata.name"
-    )
+    pod_name: PodName
     pod_ordinal: Annotated[str, Flag(variables=("POD_ORDINAL",), is_variable_only=True)] = Field(
         "", description="the pod's number in its workload; only localkube has one"
     )

@@ -49,9 +49,7 @@ class AbortWatch:
             return ""
         self._look_at = now + _LOOK_SECONDS
         return self._limits.reason(
-            lag_records=self._lag,
-            silent_seconds=now - self._read_at,
-            disk_free_bytes=self._free(),
+            lag_records=self._lag, silent_seconds=now - self._read_at, disk_free_bytes=self._free()
         )
 
 

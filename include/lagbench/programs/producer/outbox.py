@@ -127,12 +127,8 @@ class Outbox:
         """Return the topic's partitions; ``WrongInput`` when ``wanted`` says another number."""
         found = self.partition_count()
         if wanted is not None and wanted != found:
-            raise WrongInput(
-                where="producer",
-                field="--partitions",
-                value=wanted,
-                allowed=f"{found}, as many as topic {self._topic} has",
-            )
+            allowed = f"{found}, as many as topic {self._topic} has"
+            raise WrongInput(where="producer", field="--partitions", value=wanted, allowed=allowed)
         return found
 
     def has_partitions(self, wanted: int) -> bool:

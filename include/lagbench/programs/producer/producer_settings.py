@@ -29,7 +29,7 @@ from lagbench.core.scenario.scenario import MAX_SEED, Keys, PartitionPlan
 from lagbench.core.scenario.stream_tail import Tail
 from lagbench.programs.run_flags import RunFlags
 from pod_program.errors import cannot_read
-from pod_program.flags import CommandLine, Flag, Settings, like
+from pod_program.flags import CommandLine, Flag, PodName, Settings, like
 
 WHERE = "producer"
 
@@ -132,9 +132,7 @@ class ProducerFlags(RunFlags, Settings):
     payload_key_field: str | None = like(
         Payload, "key_field", "dotted field of a JSON sample that is its key; default: Zipf"
     )
-    pod_name: Annotated[str, Flag(variables=("POD_NAME",), is_variable_only=True)] = Field(
-        "", description="the pod's metadata.name"
-    )
+    pod_name: PodName = ""
 
 
 _LINE = CommandLine(ProducerFlags, module="lagbench.programs.producer", variable_prefix="PRODUCER_")

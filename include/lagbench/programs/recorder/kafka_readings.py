@@ -12,10 +12,7 @@ from typing import Any, TypeVar, get_args
 
 from lagbench.adapters.kafka.kafka_admin import GroupMember as Member
 from lagbench.adapters.kafka.kafka_admin import GroupRequest, GroupSnapshot, KafkaAdmin
-from lagbench.adapters.kafka.kafka_lag import (
-    open_admin,
-    read_group_lag,
-)
+from lagbench.adapters.kafka.kafka_lag import open_admin, read_group_lag
 from lagbench.core.measures.evidence.lag_readings import lag_series
 from lagbench.core.telemetry.records_of_programs import (
     ConsumerProgress,

@@ -41,7 +41,7 @@ from lagbench.programs.recorder.scaling_watch import (
     scaler_reading,
 )
 from lagbench.programs.run_flags import RunFlags
-from pod_program.flags import CommandLine, Flag, Settings
+from pod_program.flags import CommandLine, Flag, PodName, Settings
 from pod_program.kafka_settings import own_settings
 
 if TYPE_CHECKING:
@@ -68,9 +68,7 @@ class RecorderOptions(RunFlags, Settings):
     has_metric_aliases: Annotated[bool, Flag("metric-aliases")] = Field(
         False, description="metrics also have the names of kafka_exporter and kube-state-metrics"
     )
-    source: Annotated[str, Flag(variables=("POD_NAME",), is_variable_only=True)] = Field(
-        "recorder", description="the pod's metadata.name"
-    )
+    source: PodName = "recorder"
     observed_pids: dict[str, PositiveInt] = Field(
         {}, description='a JSON object of process ids by name, such as {"broker": 4711}'
     )

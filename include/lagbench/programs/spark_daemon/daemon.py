@@ -26,7 +26,7 @@ from lagbench.errors import NotReady, WrongInput
 from lagbench.programs.run_flags import RunFlags
 from lagbench.shared_with_spark.spark_job import AUTHENTICATED, SECRET_VARIABLE
 from localkube.processes import adopt_orphans, kill_descendants, tied_command
-from pod_program.flags import CommandLine, Flag, Settings
+from pod_program.flags import CommandLine, Flag, PodName, Settings
 
 _CLASSES = {
     "master": "org.apache.spark.deploy.master.Master",
@@ -186,9 +186,7 @@ class DaemonSettings(ConsumerFlags, SparkFlags, RunFlags, Settings):
     page_port: Annotated[int, Flag(variables=("PORT_PAGE",))] = Field(
         ge=0, le=_HIGHEST_PORT, description="port of the daemon's own page, which has its state"
     )
-    pod_name: Annotated[str, Flag(variables=("POD_NAME",), is_variable_only=True)] = Field(
-        description="the pod's metadata.name"
-    )
+    pod_name: PodName
     bind_address: Annotated[str, Flag(variables=("BIND_ADDRESS",), is_variable_only=True)] = Field(
         "127.0.0.1", description="the pod's own address"
     )
@@ -228,9 +226,6 @@ def require_version(wanted: str, *, where: str) -> None:
     except PackageNotFoundError:
         own = "none"
     if wanted and own != wanted:
-        raise WrongInput(
-            where=where,
-            field="SPARK_STREAM_VERSION",
-            value=f"pyspark {own} in this pod",
-            allowed=f"{wanted}, as in the other pods of the run: use one image for all of them",
-        )
+        allowed = f"{wanted}, as in the other pods of the run: use one image for all of them"
+        value = f"pyspark {own} in this pod"
+        raise WrongInput(where=where, field="SPARK_STREAM_VERSION", value=value, allowed=allowed)

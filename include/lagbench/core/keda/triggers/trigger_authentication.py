@@ -121,12 +121,9 @@ def _entries(
         entry = refuse_unknown_fields(item, known, where=where, field=field_name)
         for name in ("parameter", *required):
             if not isinstance(entry.get(name), str) or not entry[name]:
-                raise WrongInput(
-                    where=where,
-                    field=f"{field_name}.{name}",
-                    value=entry.get(name),
-                    allowed="a text that is not empty",
-                )
+                allowed = "a text that is not empty"
+                field = f"{field_name}.{name}"
+                raise WrongInput(where=where, field=field, value=entry.get(name), allowed=allowed)
         entries.append((entry["parameter"], entry["name"], str(entry.get(third) or "")))
     return entries
 

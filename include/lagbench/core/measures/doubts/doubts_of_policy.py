@@ -64,11 +64,7 @@ def undone_edits(run: RunEvidence, window: Window) -> Iterator[str]:
 
 
 def _deviations(run: RunEvidence, window: Window) -> list[Deviation]:
-    found = [
-        *_differing(run, window),
-        *_other_autoscalers(run, window),
-        *_missing(run, window),
-    ]
+    found = [*_differing(run, window), *_other_autoscalers(run, window), *_missing(run, window)]
     for text in _at_the_end(run, window):
         if not any(one.is_used and one.text.startswith(f"{text},") for one in found):
             found.append(Deviation(f"{text}, at the end", window.until_at, is_used=True))

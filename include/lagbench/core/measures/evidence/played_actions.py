@@ -68,9 +68,7 @@ HIDES: Mapping[ActionKind, Hides] = {
     # The producer's client sends what it held within 2 s of the broker's start (measured); clients
     # look for a broker every second, for leaders every 10 s, and sessions may last 45 s.
     "broker_restart": Hides(
-        _OF_MEMBERS | {"backlog"},
-        frozenset({"lag", "group", "broker"}),
-        recovery_seconds=60.0,
+        _OF_MEMBERS | {"backlog"}, frozenset({"lag", "group", "broker"}), recovery_seconds=60.0
     ),
     # Members see new partitions at their next look at the metadata, 10 s later at most; a
     # rebalance begins then, and one of two steps has a second one. A broker that does not lead a

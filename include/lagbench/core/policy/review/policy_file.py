@@ -86,13 +86,10 @@ def _check_namespaces(policies: Sequence[Manifest], facts: ClusterFacts, where: 
     for policy in policies:
         namespace = _namespace(policy, facts.namespace)
         if namespace != facts.namespace:
-            raise WrongInput(
-                where=where,
-                field=f"metadata.namespace of {title_of(policy)}",
-                value=namespace,
-                allowed=f"{facts.namespace}, the namespace of {facts.source}, or none (NAMESPACE "
-                "in the file of --target-settings names another)",
-            )
+            allowed = f"{facts.namespace}, the namespace of {facts.source}, or none (NAMESPACE "
+            allowed += "in the file of --target-settings names another)"
+            field = f"metadata.namespace of {title_of(policy)}"
+            raise WrongInput(where=where, field=field, value=namespace, allowed=allowed)
 
 
 def _known_objects(
