@@ -105,6 +105,13 @@ def drain(m: Measures) -> str:
     return f"{m.drain.drain_seconds:.1f} s"
 
 
+def work(m: Measures) -> str:
+    """Return what work that is waited for may change."""
+    ups, cpu = m.rebalances.scale_ups, m.scaling.cpu_ms_per_message
+    dips = f"{ups.mean_dip_percent:.1f} % | {ups.max_dip_percent:.0f} %"
+    return f"{dips} | {p99(m)} | {drain(m)} | {cpu:.2f} ms | {bad(m)}"
+
+
 def peak(m: Measures) -> str:
     """Return the peak of the lag."""
     return f"{m.lag.peak_records:,}"
@@ -125,6 +132,7 @@ ROWS: dict[str, Callable[[Measures], str]] = {
     ),
     "step_dip": lambda m: f"{step_costs(m)} | {pods(m)} | {p99(m)}",
     "step_dip_static": lambda m: f"{step_costs(m)} | {pods(m)} | {p99(m)}",
+    "work_waited_steps": work,
     "gain_rule": lambda m: (
         f"{steps(m)} | {m.scaling.self_made_flips} | "
         f"{m.lag.time_lag_seconds.p50:.1f} s | {p99(m)} | {pods(m)} | {moves(m)}"
