@@ -132,7 +132,12 @@ ROWS: dict[str, Callable[[Measures], str]] = {
     ),
     "step_dip": lambda m: f"{step_costs(m)} | {pods(m)} | {p99(m)}",
     "step_dip_static": lambda m: f"{step_costs(m)} | {pods(m)} | {p99(m)}",
+    "work_waited": work,
     "work_waited_steps": work,
+    "advice_by_point": lambda m: (
+        f"{replicas_text(m)} | {m.scaling.self_made_flips} | {bad(m)} | {stood(m)} | "
+        f"{p99(m)} | {pods(m)} | {m.paid_for_itself.net_records_per_pod_minute:,.0f}"
+    ),
     "gain_rule": lambda m: (
         f"{steps(m)} | {m.scaling.self_made_flips} | "
         f"{m.lag.time_lag_seconds.p50:.1f} s | {p99(m)} | {pods(m)} | {moves(m)}"
