@@ -309,3 +309,24 @@ def test_a_picture_has_the_numbers_of_the_kept_runs(name: str) -> None:
         else:
             pods = m.scaling.pod_minutes + m.scaling.pod_minutes_after
             assert run.pictured == {WAIT: m.lag.time_lag_seconds.p99, PRICE: pytest.approx(pods)}
+
+
+def test_pod_start_has_the_means_of_its_cells() -> None:
+    """Each row has the stages of the reaction, its range, the pod's part, the wait and the price."""
+    runs: dict[str, dict[int, Measures]] = {}
+    for record, measures in kept_runs("pod_start"):  # of a repeated run the last one
+        runs.setdefault(record["cell"], {})[record["pair"]] = measures
+    assert {len(of_cell) for of_cell in runs.values()} == {6}
+    for cell, of_cell in runs.items():
+        found = [m.reaction.stages | {"whole": m.reaction.assigned_seconds} for m in of_cell.values()]
+        sync = fmean(one["t1"] + one["t3"] for one in found)
+        means = [f"{fmean(one[name] for one in found):.1f} s" for name in ("t5", "t7", "whole")]
+        wholes = [one["whole"] for one in found]
+        parts = [m.reaction.pod_start_percent for m in of_cell.values()]
+        waits = [m.lag.time_lag_seconds.p99 for m in of_cell.values()]
+        price = fmean(m.scaling.pod_minutes for m in of_cell.values())
+        assert (
+            f"| `{cell}` | {sync:.1f} s | {' | '.join(means)} ({min(wholes):.1f} to "
+            f"{max(wholes):.1f}) | {fmean(parts):.0f} % ({min(parts):.0f} to {max(parts):.0f}) | "
+            f"{fmean(waits):.1f} s ({min(waits):.1f} to {max(waits):.1f}) | {price:.1f} |"
+        ) in page("pod_start")
