@@ -74,8 +74,9 @@ def rehearse(stack: Stack) -> Rehearsed:
     if state != _SUCCESS:
         (first, *_) = [task for task, ended in tasks.items() if ended == _FAILED] or [""]
         log = stack.airflow("GET", f"{runs}/{dag_run_id}/taskInstances/{first}/logs/1").text
-        said = f"{first}: {log[-_LOG_CHARACTERS:]}\n{stack.evidence()}"
-        raise EngineFailed(f"the Dag run ended as {state}: {tasks}\n{said}")
+        # The cause last: the end of a long output is what CI keeps.
+        said = f"{stack.evidence()}\n{first}: {log[-_LOG_CHARACTERS:]}"
+        raise EngineFailed(f"{said}\nthe Dag run ended as {state}: {tasks}")
     return Rehearsed(
         run_id, dag_run_id, state, tasks, frozenset(apps), consumers,
         accounting=_result(stack, run_id, "accounting.json"),
