@@ -1,4 +1,4 @@
-"""Draw what an experiment's claim is about: the reaction by stage, and the wait against pods.
+"""Draw what an experiment's claim is about: the reaction by stage, and the wait against its cause.
 
 They are drawn of the runs that have the numbers (``RunLine.pictured``), and of no others.
 """
@@ -11,12 +11,17 @@ from itertools import accumulate, pairwise
 from statistics import fmean
 
 from lagbench.core.compare import figure_parts as svg
-from lagbench.core.compare.experiment_result import PRICE, WAIT, ExperimentResult, RunLine
+from lagbench.core.compare.experiment_result import PRICE, SHARE, WAIT, ExperimentResult, RunLine
 from lagbench.core.compare.figure_parts import Block, Drawing, Key, Look
 from lagbench.core.measures.measures import NAMED
 from lagbench.core.measures.reaction import STAGES
 
 _LABEL, _BAR, _GAP, _NUMBER, _PLOT = 18, 18, 8, 22, 230  # pixels
+_ACROSS = {
+    SHARE: ("the share of the hottest partition", "of the messages", 3),
+    PRICE: ("pod-minutes until at rest", "pod-minutes", 1),
+}
+"""What the wait is drawn against, the first that is known: its name, unit and decimals."""
 
 
 def claim_pictures(result: ExperimentResult) -> Iterator[Block]:
@@ -24,8 +29,9 @@ def claim_pictures(result: ExperimentResult) -> Iterator[Block]:
     if any(run.pictured != result.runs[0].pictured for run in result.runs):
         if stages := _by_cell(result, STAGES):
             yield partial(_reaction, stages)
-        if dots := _by_cell(result, (WAIT, PRICE)):
-            yield partial(_wait_and_price, dots)
+        against = ((across, _by_cell(result, (WAIT, across))) for across in _ACROSS)
+        for across, dots in [found for found in against if found[1]][:1]:
+            yield partial(_wait_against, across, dots)
 
 
 def _by_cell(result: ExperimentResult, names: Collection[str]) -> dict[str, list[RunLine]]:
@@ -66,13 +72,16 @@ def _square(hue: str, x: float, y: float) -> str:
     return f'<rect x="{x - 4:.1f}" y="{y - 5:.1f}" width="9" height="9" fill="{hue}"/>'
 
 
-def _wait_and_price(cells: Mapping[str, Sequence[RunLine]], top: float) -> Drawing:
+def _wait_against(name: str, cells: Mapping[str, Sequence[RunLine]], top: float) -> Drawing:
     """Return a dot for each run, tied to the mean of its cell."""
     runs = [run.pictured for own in cells.values() for run in own]
-    across, up = (svg.ticks_of([0.0, *(run[name] for run in runs)], 1) for name in (PRICE, WAIT))
+    meaning, unit, digits = _ACROSS[name]
+    zero = [0.0] if name == PRICE else []
+    across = svg.ticks_of([*zero, *(run[name] for run in runs)], digits)
+    up = svg.ticks_of([0.0, *(run[WAIT] for run in runs)], 1)
     begin, end = top + svg.HEAD + _GAP, top + svg.HEAD + _PLOT
     x_of, y_of = svg.scale(across, svg.LEFT + 12), svg.scale(up, end, begin)
-    said = f"{NAMED[WAIT].heading} (up), against pod-minutes until at rest (across)"
+    said = f"{NAMED[WAIT].heading} (up), against {meaning} (across)"
     parts = [svg.heading(top, said), *svg.axis(across, x_of, begin, end, "{:,g}".format)]
     for value in up:
         height = y_of(value)
@@ -83,12 +92,12 @@ def _wait_and_price(cells: Mapping[str, Sequence[RunLine]], top: float) -> Drawi
     for place, (cell, own) in enumerate(cells.items()):
         hue = svg.HUES[place % len(svg.HUES)]
         full, hollow = Look(hue, hue, cell), Look("none", hue, cell)
-        places = [(x_of(run.pictured[PRICE]), y_of(run.pictured[WAIT])) for run in own]
+        places = [(x_of(run.pictured[name]), y_of(run.pictured[WAIT])) for run in own]
         middle = " ".join(f"{fmean(ends):.1f}" for ends in zip(*places, strict=True))
         ties = "".join(f"M{middle}L{x:.1f} {y:.1f}" for x, y in places)
         parts.append(f'<path d="{ties}" stroke="{hue}" stroke-opacity="0.5"/>')
         for run, (x, y) in zip(own, places, strict=True):
-            told = f"{run.pictured[WAIT]:.1f} s, {run.pictured[PRICE]:.1f} pod-minutes"
+            told = f"{run.pictured[WAIT]:.1f} s, {run.pictured[name]:.{digits}f} {unit}"
             who = f"pair {run.pair}, {cell}: {told}, {run.verdict}"
             parts.append(svg.circle(full if run.verdict == "pass" else hollow, x, y, who))
         keys.append((partial(svg.circle, full), cell))

@@ -47,11 +47,13 @@ class RunLine(MeasureModel):
         default_factory=dict, description="of the compared measures that scale steps have"
     )
     pictured: dict[str, float] = Field(
-        default_factory=dict, description="what the picture has beside them: STAGES, WAIT and PRICE"
+        default_factory=dict,
+        description="what the picture has beside them: STAGES, WAIT, SHARE and PRICE",
     )
 
 
 WAIT, PRICE = "time_lag_p99_seconds", "pod_minutes_until_at_rest"
+SHARE = "hottest_partition_share"
 _OF_WAIT_OR_PRICE = {WAIT, "drain_seconds", "pod_minutes"}
 
 
@@ -333,6 +335,8 @@ def _pictured(names: Sequence[str], measures: Measures) -> dict[str, float | Non
         planned, after = measures.scaling.pod_minutes, measures.scaling.pod_minutes_after
         found[WAIT] = NAMED[WAIT].read(measures)
         found[PRICE] = None if planned is None or after is None else planned + after
+        if SHARE in names:
+            found[SHARE] = NAMED[SHARE].read(measures)
     return found
 
 

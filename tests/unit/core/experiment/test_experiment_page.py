@@ -18,6 +18,7 @@ from lagbench.core.compare.experiment_page import (
 )
 from lagbench.core.compare.experiment_result import (
     PRICE,
+    SHARE,
     WAIT,
     CellOutcome,
     ExperimentResult,
@@ -201,6 +202,19 @@ def test_the_wait_stands_against_the_pod_time() -> None:
     assert float(dots[0].get("cx", 0)) > float(dots[1].get("cx", 0))
     assert float(dots[0].get("cy", 0)) > float(dots[1].get("cy", 0))  # downwards
     assert dots[1].get("fill") == "none"
+
+
+def test_the_wait_stands_against_the_hottest_share_where_that_is_claimed() -> None:
+    """Its ticks do not begin at 0, where no share is; the pod time has no picture then."""
+    known = [{WAIT: 10.0, PRICE: 2.0, SHARE: 0.16}, {WAIT: 30.0, PRICE: 1.0, SHARE: 0.2}, {}, {}]
+    figure = _pictured(_result(*RUNS), *known)
+
+    dots = [dot for dot in _parts(figure, "circle") if len(dot)]
+    assert [dot[0].text for dot in dots] == [
+        "pair 1, a: 10.0 s, 0.160 of the messages, pass",
+        "pair 1, b: 30.0 s, 0.200 of the messages, fail",
+    ]
+    assert "0.16" in _texts(figure)
 
 
 def test_no_text_leaves_the_picture() -> None:
