@@ -12,7 +12,7 @@ from datetime import datetime
 import pytest
 
 from tests.compose.engine.engine import Engine, wait_until
-from tests.compose.rehearsal import DAG, Rehearsed
+from tests.compose.rehearsal import DAG, GATE, Rehearsed
 from tests.compose.stack import THAT_STAY, UNCHECKED, UP_LIMIT_SECONDS, Stack
 
 pytestmark = pytest.mark.timeout(7200)
@@ -68,10 +68,11 @@ def test_every_service_is_confined(stack: Stack) -> None:
         assert int(found["NoNewPrivs"]) == 1, service
 
 
-def test_the_dag_run_succeeds(rehearsed: Rehearsed) -> None:
-    """No task of it has failed."""
-    assert rehearsed.state == "success"
-    assert set(rehearsed.tasks.values()) <= {"success", "skipped"}
+def test_each_task_of_the_dag_run_succeeds(rehearsed: Rehearsed) -> None:
+    """The gate may fail it on a measure: it is there, and its rules are tested elsewhere."""
+    ended = {task for task, state in rehearsed.tasks.items() if state in {"success", "skipped"}}
+    assert set(rehearsed.tasks) - ended <= {GATE}
+    assert rehearsed.tasks[GATE] in {"success", "failed"}
 
 
 def test_every_message_is_accounted_for(rehearsed: Rehearsed) -> None:
