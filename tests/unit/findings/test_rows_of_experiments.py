@@ -333,3 +333,25 @@ def test_pod_start_has_the_means_of_its_cells() -> None:
             f"{fmean(parts):.0f} % ({min(parts):.0f} to {max(parts):.0f}) | "
             f"{fmean(waits):.1f} s ({min(waits):.1f} to {max(waits):.1f}) | {price:.1f} |"
         ) in page("pod_start")
+
+
+def test_hottest_share_has_both_policies_of_each_pair() -> None:
+    """The share, the reactions, the waits and the price; nothing lost, repeated or flipped."""
+    pairs: dict[int, dict[str, Measures]] = {}
+    for record, measures in kept_runs("hottest_share"):
+        pairs.setdefault(record["pair"], {})[record["cell"]] = measures
+        assert bad(measures) == "0 | 0"
+        assert measures.scaling.flips == 0
+    assert len(pairs) == 12
+    for pair, of_pair in pairs.items():
+        both = (of_pair["sync_15"], of_pair["sync_5"])
+        waits = [m.lag.time_lag_seconds.p99 for m in both]
+        cells = [
+            f"{both[0].accounting.hottest_partition_share:.3f}",
+            *(f"{m.reaction.assigned_seconds:.1f} s" for m in both),
+            *map(p99, both),
+            f"{waits[1] - waits[0]:+.1f} s",
+            *map(drain, both),
+            *(f"{m.scaling.pod_minutes + m.scaling.pod_minutes_after:.1f}" for m in both),
+        ]
+        assert f"| {pair} | {both[0].seed} | {' | '.join(cells)} |" in page("hottest_share")

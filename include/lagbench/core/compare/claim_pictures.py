@@ -18,10 +18,10 @@ from lagbench.core.measures.reaction import STAGES
 
 _LABEL, _BAR, _GAP, _NUMBER, _PLOT = 18, 18, 8, 22, 230  # pixels
 _ACROSS = {
-    SHARE: ("the share of the hottest partition", "of the messages", 3),
+    SHARE: ("the hottest share", "of the messages", 3),
     PRICE: ("pod-minutes until at rest", "pod-minutes", 1),
 }
-"""What the wait is drawn against, the first that is known: its name, unit and decimals."""
+"""The wait is drawn against the first of these that is known: its name, unit and decimals."""
 
 
 def claim_pictures(result: ExperimentResult) -> Iterator[Block]:
@@ -73,7 +73,7 @@ def _square(hue: str, x: float, y: float) -> str:
 
 
 def _wait_against(name: str, cells: Mapping[str, Sequence[RunLine]], top: float) -> Drawing:
-    """Return a dot for each run, tied to the mean of its cell."""
+    """Return a dot for each run, tied to the mean of its cell where it stands against the price."""
     runs = [run.pictured for own in cells.values() for run in own]
     meaning, unit, digits = _ACROSS[name]
     zero = [0.0] if name == PRICE else []
@@ -93,9 +93,10 @@ def _wait_against(name: str, cells: Mapping[str, Sequence[RunLine]], top: float)
         hue = svg.HUES[place % len(svg.HUES)]
         full, hollow = Look(hue, hue, cell), Look("none", hue, cell)
         places = [(x_of(run.pictured[name]), y_of(run.pictured[WAIT])) for run in own]
-        middle = " ".join(f"{fmean(ends):.1f}" for ends in zip(*places, strict=True))
-        ties = "".join(f"M{middle}L{x:.1f} {y:.1f}" for x, y in places)
-        parts.append(f'<path d="{ties}" stroke="{hue}" stroke-opacity="0.5"/>')
+        if name == PRICE:
+            middle = " ".join(f"{fmean(ends):.1f}" for ends in zip(*places, strict=True))
+            ties = "".join(f"M{middle}L{x:.1f} {y:.1f}" for x, y in places)
+            parts.append(f'<path d="{ties}" stroke="{hue}" stroke-opacity="0.5"/>')
         for run, (x, y) in zip(own, places, strict=True):
             told = f"{run.pictured[WAIT]:.1f} s, {run.pictured[name]:.{digits}f} {unit}"
             who = f"pair {run.pair}, {cell}: {told}, {run.verdict}"
