@@ -355,3 +355,49 @@ def test_hottest_share_has_both_policies_of_each_pair() -> None:
             *(f"{m.scaling.pod_minutes + m.scaling.pod_minutes_after:.1f}" for m in both),
         ]
         assert f"| {pair} | {both[0].seed} | {' | '.join(cells)} |" in page("hottest_share")
+
+
+def spread(values: list[float]) -> str:
+    """Return a mean with its range."""
+    return f"{fmean(values):.1f} ({min(values):.1f} to {max(values):.1f})"
+
+
+def test_lag_threshold_has_the_means_of_its_cells() -> None:
+    """Both waits against the SLO of 35 s, the replicas, and the price."""
+    for cell, runs in by_cell("lag_threshold").items():
+        drains = [m.drain.drain_seconds or 0 for m in runs]
+        waits = [m.lag.time_lag_seconds.p99 or 0 for m in runs]
+        most = [m.scaling.max_replicas for m in runs]
+        price = [m.scaling.pod_minutes + m.scaling.pod_minutes_after for m in runs]
+        inside, after = (
+            fmean(getattr(m.scaling, name) for m in runs)
+            for name in ("pod_minutes", "pod_minutes_after")
+        )
+        row = (
+            f"| `{cell}` | {spread(drains)} s | {sum(d <= 35 for d in drains)} of 6 | "
+            f"{spread(waits)} s | {sum(w <= 35 for w in waits)} of 6 | "
+            f"{fmean(m.lag.time_lag_seconds.p50 for m in runs):.1f} s | "
+            f"{min(most)} to {max(most)} | {inside:.1f}, {after:.1f} | {spread(price)} | "
+            f"{fmean(m.paid_for_itself.net_records_per_pod_minute for m in runs):,.0f} |"
+        )
+        assert row in page("lag_threshold")
+        assert {bad(m) for m in runs} == {"0 | 0"}
+        assert len(runs) == 6
+
+
+def test_partition_options_has_the_means_of_its_cells() -> None:
+    """The pod time of each option, how much of it was without work, and the waits."""
+    for cell, runs in by_cell("partition_options").items():
+        after, idle = (
+            fmean(getattr(m.scaling, name) for m in runs)
+            for name in ("pod_minutes_after", "idle_pod_minutes")
+        )
+        row = (
+            f"| {spread([m.scaling.pod_minutes for m in runs])} | {after:.1f} | {idle:.1f} | "
+            f"{spread([m.drain.drain_seconds or 0 for m in runs])} s | "
+            f"{spread([m.lag.time_lag_seconds.p99 or 0 for m in runs])} s |"
+        )
+        assert re.search(rf"\| `{cell}` \| [^|]+ {re.escape(row)}", page("partition_options"))
+        assert {bad(m) for m in runs} == {"0 | 0"}
+        assert {m.scaling.max_replicas for m in runs} == {12}
+        assert len(runs) == 6
