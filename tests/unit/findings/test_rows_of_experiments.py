@@ -130,6 +130,10 @@ ROWS: dict[str, Callable[[Measures], str]] = {
     "past_p": lambda m: (
         f"{steps(m)} | {surplus(m)} | {m.drain.drain_seconds:.0f} s | {p99(m)} | {pods(m)}"
     ),
+    "past_p_24": lambda m: (
+        f"{steps(m)} | {surplus(m)} | {drain(m)} | {p99(m)} | {pods(m)} | "
+        f"{m.paid_for_itself.net_records_per_pod_minute:,.0f}"
+    ),
     "step_dip": lambda m: f"{step_costs(m)} | {pods(m)} | {p99(m)}",
     "step_dip_static": lambda m: f"{step_costs(m)} | {pods(m)} | {p99(m)}",
     "work_waited": work,
@@ -159,7 +163,7 @@ ROWS: dict[str, Callable[[Measures], str]] = {
         f"{peak(m)} | {drain(m)} | {moves(m)} | {pods(m)}"
     ),
 }
-WITHOUT_BAD = {"past_p", "step_dip", "step_dip_static", "gain_rule", "hand_rolled"}
+WITHOUT_BAD = {"past_p", "past_p_24", "step_dip", "step_dip_static", "gain_rule", "hand_rolled"}
 WITHOUT_FLIPS = {"persistent_lag", "reaction_parts", "prescale"}
 WAYS: dict[str, Callable[[Measures], str]] = {  # behind the way that the cell goes
     "live_group": lambda m: f"{bad(m)} | {m.accounting.zombie} | {stood(m)}",
