@@ -14,7 +14,6 @@ from tests.unit.catalog.test_catalog import scenario_file
 from lagbench.catalog.catalog import checked_cell, load_policy
 from lagbench.catalog.catalog_files import (
     POLICIES_VARIABLE,
-    catalog_folder,
     list_experiments,
     list_policies,
     policies_folder,
@@ -27,11 +26,8 @@ from lagbench.core.simulation.prediction import expected_run_seconds, predict
 from lagbench.errors import WrongInput
 from lagbench.project import PROJECT_ROOT
 
-PREPARED = [path.stem for path in sorted((catalog_folder() / "experiments/prepared").glob("*"))]
-"""Found by name, and neither listed nor a Dag before they have run."""
 
-
-@pytest.mark.parametrize("name", [*list_experiments(), *PREPARED])
+@pytest.mark.parametrize("name", list_experiments())
 def test_every_cell_can_run(name: str) -> None:
     """Each cell is valid, and no more measures are compared than its pairs can show to differ."""
     experiment = load_experiment(name)
@@ -44,7 +40,7 @@ def test_every_cell_can_run(name: str) -> None:
     assert experiment.is_noise_floor == (experiment.schedule is not None)
 
 
-@pytest.mark.parametrize("name", [*list_experiments(), *PREPARED])
+@pytest.mark.parametrize("name", list_experiments())
 def test_the_hours_are_those_of_the_runs(name: str) -> None:
     """The file's hours are near what the simulator expects of all runs together.
 
