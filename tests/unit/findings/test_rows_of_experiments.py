@@ -369,8 +369,8 @@ def spread(values: list[float]) -> str:
 def test_lag_threshold_has_the_means_of_its_cells() -> None:
     """Both waits against the SLO of 35 s, the replicas, and the price."""
     for cell, runs in by_cell("lag_threshold").items():
-        drains = [m.drain.drain_seconds or 0 for m in runs]
-        waits = [m.lag.time_lag_seconds.p99 or 0 for m in runs]
+        drains = [m.drain.drain_seconds for m in runs]
+        waits = [m.lag.time_lag_seconds.p99 for m in runs]
         most = [m.scaling.max_replicas for m in runs]
         price = [m.scaling.pod_minutes + m.scaling.pod_minutes_after for m in runs]
         inside, after = (
@@ -398,8 +398,8 @@ def test_partition_options_has_the_means_of_its_cells() -> None:
         )
         row = (
             f"| {spread([m.scaling.pod_minutes for m in runs])} | {after:.1f} | {idle:.1f} | "
-            f"{spread([m.drain.drain_seconds or 0 for m in runs])} s | "
-            f"{spread([m.lag.time_lag_seconds.p99 or 0 for m in runs])} s |"
+            f"{spread([m.drain.drain_seconds for m in runs])} s | "
+            f"{spread([m.lag.time_lag_seconds.p99 for m in runs])} s |"
         )
         assert re.search(rf"\| `{cell}` \| [^|]+ {re.escape(row)}", page("partition_options"))
         assert {bad(m) for m in runs} == {"0 | 0"}
