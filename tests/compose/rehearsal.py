@@ -30,7 +30,9 @@ class Rehearsed:
 
     run_id: str
     dag_run_id: str
+    state: str  # of the Dag run
     tasks: dict[str, str]  # state by task
+    verdict: dict[str, Any]
     scraped: frozenset[str]  # the labels ``app`` of the pods that Prometheus reached meanwhile
     consumers: int  # the most of them at one time
     accounting: dict[str, Any]
@@ -80,7 +82,8 @@ def rehearse(stack: Stack) -> Rehearsed:
         said = f"{stack.evidence()}\n{first}: {log[-_LOG_CHARACTERS:]}"
         raise EngineFailed(f"{said}\nthe Dag run ended as {state}: {tasks}")
     return Rehearsed(
-        run_id, dag_run_id, tasks, frozenset(apps), consumers,
+        run_id, dag_run_id, state, tasks, _result(stack, run_id, "verdict.json"),
+        frozenset(apps), consumers,
         accounting=_result(stack, run_id, "accounting.json"),
         tail_messages=int(_result(stack, run_id, "manifest.json")["tail"]["sent"]),
     )  # fmt: skip
