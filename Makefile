@@ -97,11 +97,10 @@ else
 	exit $$failed
 endif
 
-# Kubernetes mostly waits: rehearsals, of docker compose last, run beside it. The rest has the machine to itself.
+# Kubernetes mostly waits: all that is not measured runs beside it.
 test-all: install-dev ## Run all that `make test` leaves out, the next four (as root, on Debian 12).
 	@failed=0; mkdir -p build; $(MAKE) test-measured || failed=1; \
 	$(MAKE) -k -j2 in-kubernetes beside-kubernetes || failed=1; \
-	$(MAKE) test-integration || failed=1; \
 	cat build/kubernetes.log build/compose.log; exit $$failed
 
 in-kubernetes: install-dev
@@ -109,7 +108,8 @@ in-kubernetes: install-dev
 
 beside-kubernetes: install-dev
 	@failed=0; $(MAKE) test-rehearsals || failed=1; \
-	$(MAKE) test-compose >build/compose.log 2>&1 || failed=1; exit $$failed
+	$(MAKE) test-compose >build/compose.log 2>&1 || failed=1; \
+	$(MAKE) test-integration || failed=1; exit $$failed
 
 test-measured: install-dev ## Run the rehearsals that measure, on one machine and on a real Kubernetes.
 	@failed=0; set -x; \
